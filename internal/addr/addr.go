@@ -1,0 +1,182 @@
+// Package addr holds the typed addresses of everything lvslab talks about:
+// nouns of the topology (backend.ns[0], tunnel.lb-ns["backend.ns[0]"]) and the
+// resources they are lowered to (backend.ns[0]/domain, service.dns/ipvs).
+package addr
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Kind is the block type of a noun.
+type Kind string
+
+// The kinds of nouns that become something on the host or in a guest, or that
+// users name on the command line.
+const (
+	Lab        Kind = "lab"
+	Network    Kind = "network"
+	Client     Kind = "client"
+	Director   Kind = "director"
+	Backend    Kind = "backend"
+	Router     Kind = "router"
+	Tunnel     Kind = "tunnel"
+	Zone       Kind = "zone"
+	Service    Kind = "service"
+	Experiment Kind = "experiment"
+	Image      Kind = "image"
+)
+
+// Machine reports whether nouns of this kind are virtual machines.
+func (k Kind) Machine() bool {
+	return k == Client || k == Director || k == Backend || k == Router
+}
+
+// Key is an instance key: none, an index (count) or a string (for_each).
+// The zero Key is "none". Keys are comparable.
+type Key struct {
+	kind  byte // 0 none, 'i' index, 's' string
+	index int
+	name  string
+}
+
+// NoKey is the key of a block without count and for_each.
+var NoKey = Key{}
+
+// Index returns the key of the i-th instance of a counted block.
+func Index(i int) Key { return Key{kind: 'i', index: i} }
+
+// Name returns the key of a for_each instance.
+func Name(s string) Key { return Key{kind: 's', name: s} }
+
+// IsNone reports whether the block has a single instance without a key.
+func (k Key) IsNone() bool { return k.kind == 0 }
+
+// AsIndex returns the index and whether the key is one.
+func (k Key) AsIndex() (int, bool) { return k.index, k.kind == 'i' }
+
+// AsName returns the for_each name and whether the key is one.
+func (k Key) AsName() (string, bool) { return k.name, k.kind == 's' }
+
+// String returns "", "[3]" or `["a"]`.
+func (k Key) String() string {
+	switch k.kind {
+	case 'i':
+		return "[" + strconv.Itoa(k.index) + "]"
+	case 's':
+		return "[" + strconv.Quote(k.name) + "]"
+	}
+	return ""
+}
+
+// Noun is the address of one instance of a block: kind, label and key.
+// It is comparable and serves as a map key.
+type Noun struct {
+	Kind  Kind
+	Label string
+	Key   Key
+}
+
+// N is short for Noun{kind, label, NoKey}.
+func N(kind Kind, label string) Noun { return Noun{Kind: kind, Label: label} }
+
+// At returns the noun's instance with that key.
+func (n Noun) At(k Key) Noun { n.Key = k; return n }
+
+// Block returns the address without its instance key.
+func (n Noun) Block() Noun { n.Key = NoKey; return n }
+
+// String returns the address as users write it, for example backend.ns[0].
+func (n Noun) String() string { return string(n.Kind) + "." + n.Label + n.Key.String() }
+
+// IsZero reports whether the address is empty.
+func (n Noun) IsZero() bool { return n == Noun{} }
+
+// Compare orders addresses by kind, label and key, indexes by number.
+func (n Noun) Compare(o Noun) int {
+	return cmp.Or(cmp.Compare(n.Kind, o.Kind), cmp.Compare(n.Label, o.Label),
+		cmp.Compare(n.Key.kind, o.Key.kind), cmp.Compare(n.Key.index, o.Key.index), cmp.Compare(n.Key.name, o.Key.name))
+}
+
+// MarshalText and UnmarshalText use the form of [Noun.String].
+func (n Noun) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText parses the form of [Noun.String].
+func (n *Noun) UnmarshalText(b []byte) error {
+	v, err := ParseNoun(string(b))
+	if err == nil {
+		*n = v
+	}
+	return err
+}
+
+// ParseNoun parses kind.label, kind.label[0] and kind.label["key"].
+func ParseNoun(s string) (Noun, error) {
+	kind, rest, ok := strings.Cut(s, ".")
+	if !ok || kind == "" {
+		return Noun{}, fmt.Errorf("address %q: want kind.label, for example backend.ns or backend.ns[0]", s)
+	}
+	n := Noun{Kind: Kind(kind), Label: rest}
+	if i := strings.IndexByte(rest, '['); i >= 0 {
+		if !strings.HasSuffix(rest, "]") {
+			return Noun{}, fmt.Errorf("address %q: the instance key has no closing bracket", s)
+		}
+		n.Label = rest[:i]
+		inner := rest[i+1 : len(rest)-1]
+		if name, err := strconv.Unquote(inner); err == nil && strings.HasPrefix(inner, `"`) {
+			n.Key = Name(name)
+		} else if idx, err := strconv.Atoi(inner); err == nil && idx >= 0 {
+			n.Key = Index(idx)
+		} else {
+			return Noun{}, fmt.Errorf("address %q: the instance key must be a number or a quoted string", s)
+		}
+	}
+	if n.Label == "" || strings.ContainsAny(n.Label, `./[]" `) {
+		return Noun{}, fmt.Errorf("address %q: %q is not a label", s, n.Label)
+	}
+	return n, nil
+}
+
+// Resource is the address of one thing that a provider creates: the noun it
+// belongs to and the part of it, for example director.lb/link.lan.
+type Resource struct {
+	Noun Noun
+	Part string
+}
+
+// String returns noun/part.
+func (r Resource) String() string { return r.Noun.String() + "/" + r.Part }
+
+// Compare orders by noun, then by part.
+func (r Resource) Compare(o Resource) int {
+	return cmp.Or(r.Noun.Compare(o.Noun), cmp.Compare(r.Part, o.Part))
+}
+
+// MarshalText returns the form of [Resource.String].
+func (r Resource) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText parses the form of [Resource.String].
+func (r *Resource) UnmarshalText(b []byte) error {
+	v, err := ParseResource(string(b))
+	if err == nil {
+		*r = v
+	}
+	return err
+}
+
+// ParseResource parses noun/part. A for_each key may hold a slash itself, so
+// the part is what follows the last one outside the brackets.
+func ParseResource(s string) (Resource, error) {
+	from := strings.LastIndexByte(s, ']') + 1
+	i := strings.IndexByte(s[from:], '/')
+	if i < 0 || from+i+1 == len(s) {
+		return Resource{}, fmt.Errorf("resource address %q: want noun/part, for example director.lb/domain", s)
+	}
+	n, err := ParseNoun(s[:from+i])
+	if err != nil {
+		return Resource{}, err
+	}
+	return Resource{Noun: n, Part: s[from+i+1:]}, nil
+}

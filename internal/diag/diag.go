@@ -1,0 +1,216 @@
+// Package diag holds what lvslab says to people: diagnostics with a summary, a
+// detail, the place in the source and the remedy.
+//
+// Errors travel through the program as ordinary Go errors, wrapped with %w.
+// They become diagnostics at the edge, by [From]; code that knows the cause and
+// the cure returns a [*Failure], which is an error that carries its diagnostic
+// with it through any number of wraps.
+package diag
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Range is a place in a source file. HCL's own type is used so that no
+// position is ever translated.
+type Range = hcl.Range
+
+// Severity tells an error from a warning.
+type Severity int
+
+// The two severities: an Error stops the operation, a Warning does not.
+const (
+	Error Severity = iota
+	Warning
+)
+
+// String returns "error" or "warning", as used in JSON output.
+func (s Severity) String() string {
+	if s == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// Value is one named value that took part in a failing expression, already
+// rendered for people.
+type Value struct {
+	Name     string `json:"name"`
+	Rendered string `json:"rendered"`
+}
+
+// Diagnostic is one message to a person. Summary says what is wrong in a few
+// words without a full stop; Detail says why, naming the values; Remedy says
+// what to do next, as an instruction.
+type Diagnostic struct {
+	Severity Severity
+	Summary  string
+	Detail   string
+	Remedy   string
+	// Address is the resource or node concerned, "" when none is.
+	Address string
+	// Subject is the exact place; Context is a larger one around it. Both may be nil.
+	Subject *Range
+	Context *Range
+	Values  []Value
+}
+
+// Diagnostics is a list of messages. A nil list means that all is well.
+type Diagnostics []Diagnostic
+
+// HasErrors reports whether any of the messages is an error.
+func (ds Diagnostics) HasErrors() bool {
+	for _, d := range ds {
+		if d.Severity == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// Err returns the list as an error, or nil when it holds no errors. Warnings
+// are lost on this way: use it where only errors matter.
+func (ds Diagnostics) Err() error {
+	if !ds.HasErrors() {
+		return nil
+	}
+	return diagnosticsError{ds}
+}
+
+// Errorf makes an error diagnostic without a source range.
+func Errorf(summary, remedy, format string, args ...any) Diagnostic {
+	return Diagnostic{Severity: Error, Summary: summary, Remedy: remedy, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Warnf makes a warning without a source range.
+func Warnf(summary, remedy, format string, args ...any) Diagnostic {
+	return Diagnostic{Severity: Warning, Summary: summary, Remedy: remedy, Detail: fmt.Sprintf(format, args...)}
+}
+
+// At returns the diagnostic with its subject set.
+func (d Diagnostic) At(r Range) Diagnostic {
+	d.Subject = &r
+	return d
+}
+
+// For returns the diagnostic with its address set.
+func (d Diagnostic) For(address string) Diagnostic {
+	d.Address = address
+	return d
+}
+
+// String returns the message in one line, for logs and errors.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	if d.Subject != nil {
+		fmt.Fprintf(&b, "%s:%d,%d: ", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
+	}
+	if d.Address != "" {
+		b.WriteString(d.Address + ": ")
+	}
+	b.WriteString(d.Summary)
+	if d.Detail != "" {
+		b.WriteString(": " + d.Detail)
+	}
+	if d.Remedy != "" {
+		b.WriteString(" (" + d.Remedy + ")")
+	}
+	return b.String()
+}
+
+// Sort orders the list by file and position; messages without a place come
+// last, in the order in which they were added.
+func (ds Diagnostics) Sort() {
+	sort.SliceStable(ds, func(i, j int) bool {
+		a, b := ds[i].Subject, ds[j].Subject
+		switch {
+		case a == nil || b == nil:
+			return a != nil && b == nil
+		case a.Filename != b.Filename:
+			return a.Filename < b.Filename
+		default:
+			return a.Start.Byte < b.Start.Byte
+		}
+	})
+}
+
+// Failure is an error whose diagnostic is already known. Err, when not nil, is
+// the cause and is reached by errors.Is and errors.As.
+type Failure struct {
+	Diagnostic Diagnostic
+	Err        error
+}
+
+// Fail makes a [*Failure] from a cause. The detail is followed by the cause's text.
+func Fail(err error, summary, remedy, format string, args ...any) *Failure {
+	return &Failure{Diagnostic: Errorf(summary, remedy, format, args...), Err: err}
+}
+
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return f.Diagnostic.String()
+	}
+	return f.Diagnostic.String() + ": " + f.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+type diagnosticsError struct{ list Diagnostics }
+
+func (e diagnosticsError) Error() string {
+	var lines []string
+	for _, d := range e.list {
+		if d.Severity == Error {
+			lines = append(lines, d.String())
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// From turns any error into diagnostics: the ones that it carries, each cause
+// of a joined error, or a plain one made from its text.
+func From(err error) Diagnostics {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all Diagnostics
+		for _, e := range joined.Unwrap() {
+			all = append(all, From(e)...)
+		}
+		return all
+	}
+	var list diagnosticsError
+	if errors.As(err, &list) {
+		return list.list
+	}
+	var f *Failure
+	if errors.As(err, &f) {
+		d := f.Diagnostic
+		if f.Err != nil {
+			d.Detail = strings.TrimPrefix(d.Detail+": "+f.Err.Error(), ": ")
+		}
+		return Diagnostics{d}
+	}
+	return Diagnostics{{Severity: Error, Summary: err.Error()}}
+}
+
+// FromHCL converts HCL's diagnostics. HCL has no field for the remedy: its
+// detail is kept whole.
+func FromHCL(in hcl.Diagnostics) Diagnostics {
+	var out Diagnostics
+	for _, h := range in {
+		d := Diagnostic{Summary: h.Summary, Detail: h.Detail, Subject: h.Subject, Context: h.Context}
+		if h.Severity == hcl.DiagWarning {
+			d.Severity = Warning
+		}
+		out = append(out, d)
+	}
+	return out
+}
