@@ -1,0 +1,113 @@
+package proto
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Calls about measuring.
+var (
+	CaptureStart = Call[CaptureSpec, None]{"capture.start"}
+	CaptureStop  = Call[CaptureRef, CaptureResult]{"capture.stop"}
+	FileWrite    = Call[FileBody, None]{"file.write"} // below /run/lvslab only
+	FileRead     = Call[FileRef, FileBody]{"file.read"}
+	FileRemove   = Call[FileRef, None]{"file.remove"}
+	DNSPerf      = Call[DNSPerfSpec, DNSPerfResult]{"load.dnsperf"}
+	Counters     = Call[CountersSpec, CounterSet]{"counters"}
+	KernelLog    = Call[KernelLogSpec, []KernelLine]{"klog"}
+	Info         = Call[None, GuestInfo]{"info"}
+)
+
+// CaptureSpec starts a capture on a device; it has begun when the call returns.
+type CaptureSpec struct {
+	ID      string `json:"id"`
+	Dev     string `json:"dev"`
+	Port    uint16 `json:"port"`    // UDP and TCP packets with this port at either end
+	Snaplen int    `json:"snaplen"` // bytes kept of each frame, 0 = all
+	MaxMB   int    `json:"max_mb"`  // memory bound; beyond it packets count as dropped
+}
+
+// CaptureRef names a running capture. QuietMS: wait until no packet came for so long.
+type CaptureRef struct {
+	ID       string `json:"id"`
+	QuietMS  int64  `json:"quiet_ms,omitempty"`
+	WithinMS int64  `json:"within_ms,omitempty"`
+}
+
+// CaptureResult is a finished capture. Pcap is the file, nanosecond format,
+// link type Ethernet.
+type CaptureResult struct {
+	Packets uint64 `json:"packets"` // kept
+	Dropped uint64 `json:"dropped"` // by the kernel or by the memory bound
+	Pcap    []byte `json:"pcap"`
+}
+
+// FileBody is a file of the guest.
+type FileBody struct {
+	Path string `json:"path"`
+	Data []byte `json:"data"`
+}
+
+// FileRef names a file of the guest.
+type FileRef struct {
+	Path string `json:"path"`
+}
+
+// DNSPerfSpec runs dnsperf with exactly these arguments.
+type DNSPerfSpec struct {
+	Args []string `json:"args"`
+	// From binds the queries to a source address; also in Args (-a).
+	From netip.Addr `json:"from,omitzero"`
+	// TimeoutMS is when the process is killed.
+	TimeoutMS int64 `json:"timeout_ms"`
+}
+
+// DNSPerfResult is dnsperf's output and the wall clock around it.
+type DNSPerfResult struct {
+	Stdout string        `json:"stdout"`
+	Stderr string        `json:"stderr"`
+	Exit   int           `json:"exit"`
+	Start  time.Time     `json:"start"`
+	Wall   time.Duration `json:"wall"`
+}
+
+// CountersSpec asks for one consistent set of a guest's counters.
+type CountersSpec struct {
+	Links   []string `json:"links,omitempty"`
+	Tunnels []string `json:"tunnels,omitempty"`
+	Named   bool     `json:"named,omitempty"`
+}
+
+// CounterSet are the counters asked for. SNMP holds /proc/net/snmp and netstat
+// as "Udp.InDatagrams" → value.
+type CounterSet struct {
+	Links map[string]LinkCounters `json:"links,omitempty"`
+	Named *NamedCounters          `json:"named,omitempty"`
+	SNMP  map[string]uint64       `json:"snmp,omitempty"`
+}
+
+// KernelLogSpec asks for kernel messages after the sequence number Since.
+type KernelLogSpec struct {
+	Since uint64 `json:"since"`
+}
+
+// KernelLine is one message of /dev/kmsg.
+type KernelLine struct {
+	Seq   uint64 `json:"seq"`
+	Level int    `json:"level"` // 0…7
+	USec  uint64 `json:"usec"`  // since boot
+	Text  string `json:"text"`
+}
+
+// GuestInfo is what the guest is made of.
+type GuestInfo struct {
+	Node     string            `json:"node"`
+	BootID   string            `json:"boot_id"`
+	Kernel   string            `json:"kernel"`
+	Agent    string            `json:"agent"`
+	Uptime   float64           `json:"uptime"`
+	MemTotal uint64            `json:"mem_total"` // bytes
+	MemFree  uint64            `json:"mem_available"`
+	Tools    map[string]string `json:"tools"` // named, dnsperf, ipvsadm → version
+	KlogSeq  uint64            `json:"klog_seq"`
+}

@@ -1,0 +1,72 @@
+package proto
+
+import "net/netip"
+
+// Calls about BIND and about asking it.
+var (
+	NamedApply = Call[NamedSpec, NamedState]{"named.apply"} // writes, checks, starts or reloads, waits until it answers
+	NamedRead  = Call[None, NamedState]{"named.read"}
+	NamedStop  = Call[None, None]{"named.stop"}
+	NamedStats = Call[None, NamedCounters]{"named.stats"}
+	Query      = Call[QuerySpec, QueryAnswer]{"query"}
+)
+
+// NamedSpec is an authoritative named: no recursion, no validation, no rate
+// limits, the zones given, its own identity in id.server, hostname.bind and NSID.
+type NamedSpec struct {
+	ServerID string     `json:"server_id"` // backend.ns[0]
+	Zones    []ZoneFile `json:"zones"`
+	// Listen are the addresses that must answer before apply returns.
+	Listen []netip.Addr `json:"listen"`
+}
+
+// ZoneFile is one zone as the text of its master file.
+type ZoneFile struct {
+	Name string `json:"name"` // without final dot
+	Text string `json:"text"`
+}
+
+// NamedState is a named as it runs. Hashes are SHA-256 of the zone texts, hex.
+type NamedState struct {
+	Running  bool              `json:"running"`
+	PID      int               `json:"pid,omitempty"`
+	Version  string            `json:"version,omitempty"` // 9.18.49
+	ServerID string            `json:"server_id,omitempty"`
+	Zones    map[string]string `json:"zones,omitempty"`   // name → hash of the text that is loaded
+	Serials  map[string]uint32 `json:"serials,omitempty"` // as answered
+	Listen   []netip.Addr      `json:"listen,omitempty"`  // addresses with an open socket on port 53
+}
+
+// NamedCounters come from named's statistics channel; they are right at once.
+type NamedCounters struct {
+	Requests     uint64            `json:"requests"`          // Requestv4 + Requestv6
+	RequestsTCP  uint64            `json:"requests_tcp"`      // ReqTCP
+	Responses    uint64            `json:"responses"`         // Response
+	Truncated    uint64            `json:"truncated"`         // TruncatedResp
+	Queries      uint64            `json:"queries"`           // opcode QUERY
+	UDPRcvErrors uint64            `json:"udp_rcvbuf_errors"` // of the guest: Udp RcvbufErrors
+	Rcodes       map[string]uint64 `json:"rcodes"`
+}
+
+// QuerySpec is one DNS query from inside the guest.
+type QuerySpec struct {
+	Server    netip.Addr `json:"server"`
+	Port      uint16     `json:"port"` // 0 = 53
+	From      netip.Addr `json:"from,omitzero"`
+	Name      string     `json:"name"`
+	Type      string     `json:"type"`
+	Class     string     `json:"class,omitempty"` // IN or CH
+	TCP       bool       `json:"tcp,omitempty"`
+	NSID      bool       `json:"nsid,omitempty"`
+	TimeoutMS int64      `json:"timeout_ms"`
+}
+
+// QueryAnswer is what came back. Refused says that an ICMP error did.
+type QueryAnswer struct {
+	Rcode     string     `json:"rcode"`
+	Answers   []string   `json:"answers"` // rdata in presentation form
+	NSID      string     `json:"nsid,omitempty"`
+	Source    netip.Addr `json:"source"`
+	LocalPort uint16     `json:"local_port"`
+	RTTUS     int64      `json:"rtt_us"`
+}

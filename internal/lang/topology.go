@@ -1,0 +1,241 @@
+package lang
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// Topology is the whole file as plain data: every expression evaluated, every
+// reference an address, every list in declared order. It is complete: nothing
+// later needs the HCL source, apart from checks and outputs, which are
+// evaluated after the runs.
+type Topology struct {
+	Lab         Lab
+	Provider    Provider
+	Networks    []Network
+	Machines    []Machine
+	Zones       []Zone
+	Tunnels     []Tunnel
+	Services    []Service
+	Experiments []Experiment
+
+	// Variables are the input variables as used, sensitive ones left out.
+	Variables map[string]cty.Value
+}
+
+// Teardown says when the lab is taken down after an apply.
+type Teardown string
+
+// The teardown policies. OnSuccess takes down after exit 0 or 3.
+const (
+	TeardownAlways    Teardown = "always"
+	TeardownOnSuccess Teardown = "on-success"
+	TeardownNever     Teardown = "never"
+)
+
+// Lab is the lab block. Without one the name is that of the file or directory.
+type Lab struct {
+	Name        string
+	Description string
+	Teardown    Teardown
+	Range       diag.Range
+}
+
+// Provider is the provider "libvirt" block; URI "embedded" is the default.
+type Provider struct {
+	URI   string
+	Range diag.Range
+}
+
+// Network is one isolated layer-2 segment.
+type Network struct {
+	Noun   addr.Noun
+	CIDR   netip.Prefix
+	MTU    int // bytes, 1500 when not given
+	Impair *Impair
+	Range  diag.Range
+}
+
+// Impair is what netem does on the egress of each guest NIC, one way.
+type Impair struct {
+	Delay     time.Duration `json:"delay,omitempty"`
+	Jitter    time.Duration `json:"jitter,omitempty"`
+	Loss      float64       `json:"loss,omitempty"`      // fraction, 0…1
+	Duplicate float64       `json:"duplicate,omitempty"` // fraction, 0…1
+	Reorder   float64       `json:"reorder,omitempty"`   // fraction, 0…1
+	RateBits  int64         `json:"rate_bits,omitempty"` // bits a second, 0 = no limit
+	Limit     int           `json:"limit,omitempty"`     // packets in the queue, 0 = netem's default of 1000
+}
+
+// Machine is a client, director, backend or router; its role is Noun.Kind.
+type Machine struct {
+	Noun   addr.Noun
+	Memory int64  // bytes
+	Image  string // "" = the built-in image
+	Boot   string // "cold" or "restore"; "" = the default
+	Sysctl map[string]string
+	NICs   []NIC
+	Serves []addr.Noun // zones, declared order
+	// Addresses is the number of addresses of a client's first NIC, 1 when not given.
+	Addresses int
+	Range     diag.Range
+}
+
+// NIC is one network card. Addresses[0] is the primary one.
+type NIC struct {
+	Network   addr.Noun
+	Addresses []netip.Addr
+	Impair    *Impair // the NIC's own, else the network's, else nil
+	Range     diag.Range
+}
+
+// Address returns the machine's first address, the one that
+// `backend.ns[0].address` yields.
+func (m Machine) Address() netip.Addr { return m.NICs[0].Addresses[0] }
+
+// Zone is an authoritative DNS zone. Records keep the declared order, in which
+// queries cycle through their names.
+type Zone struct {
+	Noun    addr.Noun
+	Name    string // without the final dot, lower case
+	Records []Record
+	Range   diag.Range
+}
+
+// Record is one RRset of a zone; Name is relative to the zone ("@" = the zone itself).
+type Record struct {
+	Name   string
+	Type   string // upper case
+	TTL    int    // seconds
+	Values []string
+}
+
+// Tunnel is one tunnel between two machines.
+type Tunnel struct {
+	Noun     addr.Noun
+	Type     string // ipip, gre or gue
+	From, To addr.Noun
+	// Local and Remote are the outer addresses seen from To: Local is To's.
+	Local, Remote netip.Addr
+	Range         diag.Range
+}
+
+// Timeouts are the kernel's IPVS timeouts, whole seconds; 0 = the kernel's default.
+type Timeouts struct{ TCP, TCPFin, UDP time.Duration }
+
+// Persistence makes a client's ports follow its first one.
+type Persistence struct {
+	Timeout time.Duration
+	Netmask int // prefix length
+}
+
+// Service is one IPVS virtual service (one for each VIP).
+type Service struct {
+	Noun        addr.Noun
+	Director    addr.Noun
+	VIPs        []netip.Addr
+	Port        uint16
+	Protocol    string // udp or tcp
+	Scheduler   string
+	OnePacket   bool
+	Flags       []string // sh-port, sh-fallback, mh-port, mh-fallback
+	Timeouts    Timeouts
+	Forward     string // tunnel, direct or masquerade
+	Persistence *Persistence
+	FWMark      uint32
+	RealServers []RealServer // the kernel's list order, first = head
+	Range       diag.Range
+}
+
+// RealServer is one destination of a service.
+type RealServer struct {
+	Backend addr.Noun
+	Address netip.Addr
+	Port    uint16
+	Tunnel  addr.Noun // zero unless the service forwards by tunnel
+	Weight  int
+	Upper   int // threshold in entries, 0 = none
+	Lower   int
+	Range   diag.Range
+}
+
+// Factor names the arguments that an experiment may vary; see LANGUAGE.md.
+type Factor struct {
+	Name   string
+	Values []cty.Value // of the factor's type, declared order
+	Range  diag.Range
+}
+
+// Load is the load generator's block.
+type Load struct {
+	Kind     string // dnsperf
+	Queries  int    // per client and run
+	Sockets  int    // source ports
+	Timeout  time.Duration
+	Rate     float64 // queries a second, 0 = as fast as answers come
+	Protocol string  // udp or tcp
+	Range    diag.Range
+}
+
+// Controls are extra treatments that show the noise floor.
+type Controls struct{ AA, Direct, Rotate bool }
+
+// Experiment is one study on one service.
+type Experiment struct {
+	Noun       addr.Noun
+	Service    addr.Noun
+	Clients    []addr.Noun
+	Iterations int // blocks
+	Seed       int64
+	Factors    []Factor
+	Load       Load
+	Capture    bool
+	Isolation  string // flush or restore
+	Controls   *Controls
+	Range      diag.Range
+}
+
+// Machine returns the machine with that address.
+func (t *Topology) Machine(n addr.Noun) (Machine, bool) {
+	for _, m := range t.Machines {
+		if m.Noun == n {
+			return m, true
+		}
+	}
+	return Machine{}, false
+}
+
+// Network returns the network with that address.
+func (t *Topology) Network(n addr.Noun) (Network, bool) {
+	for _, w := range t.Networks {
+		if w.Noun == n {
+			return w, true
+		}
+	}
+	return Network{}, false
+}
+
+// Service returns the service with that address.
+func (t *Topology) Service(n addr.Noun) (Service, bool) {
+	for _, s := range t.Services {
+		if s.Noun == n {
+			return s, true
+		}
+	}
+	return Service{}, false
+}
+
+// Zone returns the zone with that address.
+func (t *Topology) Zone(n addr.Noun) (Zone, bool) {
+	for _, z := range t.Zones {
+		if z.Noun == n {
+			return z, true
+		}
+	}
+	return Zone{}, false
+}
