@@ -1,0 +1,7 @@
+package server
+
+// areas lists every group of handlers. A new area adds its register function
+// here, in alphabetical order.
+var areas = []func(*Server){
+	registerFiles,
+}
