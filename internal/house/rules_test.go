@@ -1,0 +1,243 @@
+package house
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lvslab/lvslab/"
+
+// allowed says which of our rooms each room may enter. A room that is missing
+// here fails the test: adding a room is a decision, not an accident.
+var allowed = map[string][]string{
+	"internal/addr":    {},
+	"internal/version": {},
+	"internal/diag":    {},
+	"internal/house":   {},
+
+	"internal/lang":   {"internal/addr", "internal/diag"},
+	"internal/topo":   {"internal/addr", "internal/diag", "internal/lang"},
+	"topologies":      {},
+	"provider":        {"internal/addr", "internal/diag"},
+	"provider/schema": {"provider", "internal/addr", "internal/diag", "internal/agent/proto"},
+	"internal/lower":  {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "provider", "provider/schema"},
+
+	"plan":          {"internal/addr", "internal/diag", "provider"},
+	"plan/graph":    {"internal/addr", "internal/diag"},
+	"plan/diff":     {"internal/addr", "internal/diag", "provider", "plan", "plan/graph", "plan/state"},
+	"plan/walk":     {"internal/addr", "internal/diag", "provider", "plan", "plan/graph", "plan/state"},
+	"plan/state":    {"internal/addr", "internal/diag", "provider", "plan"},
+	"plan/planfile": {"internal/addr", "internal/diag", "provider", "plan", "plan/state"},
+
+	"provider/fake":    {"internal/addr", "internal/diag", "provider"},
+	"provider/libvirt": {"internal/addr", "internal/diag", "internal/agent/proto", "provider", "provider/schema"},
+	"provider/guest":   {"internal/addr", "internal/diag", "internal/agent/proto", "internal/agent/client", "provider", "provider/schema"},
+
+	"internal/hypervisor":   {"internal/diag"},
+	"images":                {"internal/diag"},
+	"internal/agent/proto":  {},
+	"internal/agent/binary": {"internal/diag"},
+	"internal/agent/client": {"internal/diag", "internal/agent/proto"},
+	"internal/agent/server": {"internal/agent/proto", "internal/ipvs", "internal/load", "internal/version"},
+	"internal/ipvs":         {"internal/agent/proto"},
+	"internal/ipvsmodel":    {},
+
+	"internal/load":       {"internal/addr", "internal/diag", "internal/lang"},
+	"internal/experiment": {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/agent/proto", "internal/agent/client"},
+	"internal/artifact":   {"internal/addr", "internal/diag"},
+	"internal/stats":      {},
+	"internal/verdict":    {"internal/addr", "internal/artifact", "internal/stats"},
+	"internal/report":     {"internal/addr", "internal/diag", "internal/artifact", "internal/stats", "internal/verdict"},
+}
+
+// free rooms may enter every other: the corridor, the front door, what is shown.
+var free = []string{"internal/operation", "internal/acceptance", "internal/ui", "cmd/lvslab", "cmd/lvslab-agent"}
+
+// pure rooms have no business with the host: same input, same output.
+var pure = []string{"internal/lang", "internal/topo", "internal/lower", "plan/diff", "plan/graph", "internal/stats", "internal/verdict", "internal/ipvsmodel"}
+
+var impure = []string{"net", "os/exec", "os/signal", "golang.org/x/sys/unix", "github.com/vishvananda/netlink", "github.com/digitalocean/go-libvirt"}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", module+"...")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 10 {
+		t.Fatalf("go list found %d packages: the rules would check nothing", len(all))
+	}
+	return all
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestImportRules(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if slices.Contains(free, name) || len(p.GoFiles) == 0 {
+			continue
+		}
+		may, known := allowed[name]
+		if !known {
+			t.Errorf("%s: no rule says whom this package may import", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			short, ours := strings.CutPrefix(imp, module)
+			if ours && !slices.Contains(may, short) {
+				t.Errorf("%s must not import %s", name, short)
+			}
+			if slices.Contains(pure, name) && slices.Contains(impure, imp) {
+				t.Errorf("%s is pure and must not import %s", name, imp)
+			}
+		}
+	}
+}
+
+func TestPackageComments(t *testing.T) {
+	for _, p := range packages(t) {
+		found := false
+		for _, f := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || file.Doc != nil && (strings.HasPrefix(file.Doc.Text(), "Package ") || strings.HasPrefix(file.Doc.Text(), "Command "))
+		}
+		if !found && len(p.GoFiles) > 0 {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+func TestExportedNamesAreDocumented(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, f := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range undocumented(file) {
+				t.Errorf("%s/%s: exported %s has no comment", strings.TrimPrefix(p.ImportPath, module), f, name)
+			}
+		}
+	}
+}
+
+// undocumented lists the exported top-level names without a comment of their
+// own or of their group. Methods of unexported types and methods that satisfy
+// error and Stringer speak for themselves.
+func undocumented(file *ast.File) []string {
+	var names []string
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && d.Doc == nil && !obvious(d) {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			if d.Doc != nil {
+				continue
+			}
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() && s.Doc == nil {
+						names = append(names, s.Name.Name)
+					}
+				case *ast.ValueSpec:
+					if s.Names[0].IsExported() && s.Doc == nil && s.Comment == nil {
+						names = append(names, s.Names[0].Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+func obvious(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return false
+	}
+	recv := d.Recv.List[0].Type
+	if star, ok := recv.(*ast.StarExpr); ok {
+		recv = star.X
+	}
+	if id, ok := recv.(*ast.Ident); ok && !id.IsExported() {
+		return true
+	}
+	return slices.Contains([]string{"Error", "String", "Unwrap", "Len", "Less", "Swap", "Set", "Type"}, d.Name.Name)
+}
+
+var bannedNames = regexp.MustCompile(`(?i)(manager|helper|util)`)
+
+func TestNoVagueNames(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, f := range append(slices.Clone(p.GoFiles), filepath.Base(p.Dir)) {
+			if bannedNames.MatchString(f) {
+				t.Errorf("%s/%s: say what it is, not that it helps", p.ImportPath, f)
+			}
+		}
+	}
+}
+
+// TestNothingOfThisMachine keeps paths and registry hosts of a developer's
+// machine out of what is published.
+func TestNothingOfThisMachine(t *testing.T) {
+	banned := regexp.MustCompile(`/work/|/farm/|/root/go/|proxy\.golang\.org|deb\.debian\.org`)
+	out, err := exec.Command("git", "-C", root(t), "ls-files").Output()
+	if err != nil {
+		t.Skipf("not a git checkout: %v", err)
+	}
+	for _, f := range strings.Fields(string(out)) {
+		if strings.HasPrefix(f, "internal/house/") || f == "LICENSE" || f == "go.sum" {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(root(t), f))
+		if err != nil {
+			continue // deleted in the working tree
+		}
+		if m := banned.Find(b); m != nil {
+			t.Errorf("%s holds %q", f, m)
+		}
+	}
+}
