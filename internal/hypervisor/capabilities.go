@@ -1,0 +1,129 @@
+package hypervisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/digitalocean/go-libvirt"
+)
+
+// libvirt learns what QEMU can do by starting it several times: measured 1 to
+// 4 s, paid at the first start of a domain. It keeps the answer in a directory
+// of one XML file per emulator, checked against the emulator's and its own
+// change time, the kernel, the processor and the user. That directory is
+// private here and would be empty in each new lab, so it is filled from lvslab's
+// cache at the start and copied back after the first question.
+
+// capabilitiesDir is the place of the copies, one directory for each
+// combination of programs, kernel and accelerator. libvirt checks the content
+// itself: the key only keeps combinations from evicting each other.
+func capabilitiesDir(o Options) (string, error) {
+	sum := sha256.New()
+	for _, path := range []string{Emulator, libvirtd} {
+		id, err := fileIdentity(path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(sum, path, id)
+	}
+	release, err := kernelRelease()
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintln(sum, release, o.Accelerator)
+	return filepath.Join(o.CacheDir, "libvirt-capabilities", hex.EncodeToString(sum.Sum(nil)[:8])), nil
+}
+
+// restoreCapabilities is called inside, before libvirtd starts.
+func restoreCapabilities(o Options) error {
+	dir, err := capabilitiesDir(o)
+	if err != nil {
+		return err
+	}
+	return copyFiles(dir, insideCaps, -1, -1)
+}
+
+// saveCapabilities is called outside, when libvirtd answers: it asks the
+// question whose answer takes long and keeps the answer.
+func saveCapabilities(h *Holder, o Options) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := h.call(ctx, func(l *libvirt.Libvirt) error {
+		virt := "qemu"
+		if o.Accelerator == KVM {
+			virt = "kvm"
+		}
+		_, err := l.ConnectGetDomainCapabilities(libvirt.OptString{Emulator}, libvirt.OptString{"x86_64"},
+			libvirt.OptString{"pc"}, libvirt.OptString{virt}, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	dir, err := capabilitiesDir(o)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chown(d, o.UID, o.GID); err != nil {
+			return err
+		}
+	}
+	return copyFiles(h.outside(insideCaps), dir, o.UID, o.GID)
+}
+
+// copyFiles copies the XML files that the target lacks or has otherwise, each
+// whole or not at all. uid -1 leaves the owner.
+func copyFiles(from, to string, uid, gid int) error {
+	names, err := filepath.Glob(filepath.Join(from, "*.xml"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, filepath.Base(name))
+		if old, err := os.ReadFile(target); err == nil && string(old) == string(text) {
+			continue
+		}
+		if err := replaceFile(target, text, uid, gid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceFile writes a file beside its target and renames it.
+func replaceFile(target string, text []byte, uid, gid int) error {
+	f, err := os.CreateTemp(filepath.Dir(target), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Chown(uid, gid); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), target)
+}
