@@ -37,6 +37,15 @@ type Resource struct {
 	Attrs cty.Value
 	// DependsOn lists what must exist before this one, in sorted order.
 	DependsOn []addr.Resource
+	// Within is the resource that holds this one, zero when none does: settings
+	// of a guest are within its domain. When that one is deleted, replaced or
+	// gone, this one is gone with it, and no Delete is called for it. It counts
+	// as a dependency.
+	Within addr.Resource
+	// ReplacedBy lists resources whose replacement makes this one useless, so
+	// that it is replaced too: a domain is plugged into its networks' bridges.
+	// They count as dependencies.
+	ReplacedBy []addr.Resource
 	// Range is the place in the topology that asked for it, nil when none did.
 	Range *diag.Range
 }

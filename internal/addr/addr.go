@@ -149,6 +149,9 @@ type Resource struct {
 // String returns noun/part.
 func (r Resource) String() string { return r.Noun.String() + "/" + r.Part }
 
+// IsZero reports whether the address is empty.
+func (r Resource) IsZero() bool { return r == Resource{} }
+
 // Compare orders by noun, then by part.
 func (r Resource) Compare(o Resource) int {
 	return cmp.Or(r.Noun.Compare(o.Noun), cmp.Compare(r.Part, o.Part))
