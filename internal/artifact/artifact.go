@@ -1,3 +1,37 @@
 // Package artifact writes, seals, verifies and reads the evidence of a study:
 // results/<lab>/<run>/ with its manifest, tables and raw data.
+//
+// A result is born as results/<lab>/<run>.partial. Inputs, the plan, raw files
+// and one row per run are written and synced as they come, so a crash loses at
+// most the run in progress. [Writer.Finalise] adds the summaries, puts the
+// SHA-256 of every file into manifest.json, renames the directory and points
+// results/<lab>/latest at it. A sealed result is never written to again, apart
+// from [Close], which records what is known only after the lab is gone.
 package artifact
+
+// SchemaVersion is the version of the layout and of the tables' columns. It
+// grows when a column changes its meaning or goes away.
+const SchemaVersion = 1
+
+// Names of the files at the top of a result.
+const (
+	ManifestFile    = "manifest.json"
+	ManifestSumFile = "manifest.sha256"
+	RunsFile        = "runs.csv"
+	BackendsFile    = "backends.csv"
+	PlanFile        = "plan.json"
+	DataPackageFile = "datapackage.json"
+	SummaryJSONFile = "summary.json"
+	SummaryMDFile   = "summary.md"
+	ReportFile      = "report.html"
+	JUnitFile       = "junit.xml"
+	PartialNoteFile = "partial.txt"
+	TopologyDir     = "topology"
+	RawDir          = "raw"
+	// QueriesFile is the name of the table of queries in every raw/<run_id>/.
+	QueriesFile = "queries.csv"
+	// LatestLink is the symbolic link in results/<lab>/ to the newest sealed result.
+	LatestLink = "latest"
+	// PartialSuffix ends the name of a result that is not sealed.
+	PartialSuffix = ".partial"
+)
