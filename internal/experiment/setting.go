@@ -1,0 +1,93 @@
+package experiment
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+// The kernel's defaults of the IPVS timeouts (ip_vs_proto_tcp.c and
+// ip_vs_proto_udp.c). A run sets every timeout, because 0 would leave in force
+// what the run before it had asked for.
+const (
+	defaultTCPTimeout    = 900 * time.Second
+	defaultTCPFinTimeout = 120 * time.Second
+	defaultUDPTimeout    = 300 * time.Second
+)
+
+// defaultAnswerTimeout is what "in time" means when the load does not say; it
+// is dnsperf's own default.
+const defaultAnswerTimeout = 5 * time.Second
+
+// Setting is everything that a treatment decides, resolved: what the service,
+// the load and the experiment declare, with the treatment's factors on top.
+type Setting struct {
+	Scheduler string        `json:"scheduler"`
+	OnePacket bool          `json:"one_packet"`
+	Flags     []string      `json:"flags,omitempty"` // sorted
+	Protocol  string        `json:"protocol"`        // udp or tcp
+	Timeouts  lang.Timeouts `json:"timeouts"`        // whole seconds, none of them 0
+
+	// Weights belong to the real servers in declared order.
+	Weights []int `json:"weights"`
+	// Order is the kernel's list: position p, 0 = head, holds real server Order[p].
+	Order []int `json:"order"`
+
+	Queries int           `json:"queries"` // per client
+	Sockets int           `json:"sockets"` // source ports of one dnsperf process
+	Rate    float64       `json:"rate"`    // queries a second and client, 0 = as fast as answers come
+	Within  time.Duration `json:"within"`  // an answer that takes longer is late
+
+	Clients int `json:"clients"` // the first n of the experiment's
+	VIPs    int `json:"vips"`    // the first n of the service's
+}
+
+// declaredSetting is what holds without any factor.
+func declaredSetting(svc lang.Service, e lang.Experiment) Setting {
+	s := Setting{
+		Scheduler: svc.Scheduler, OnePacket: svc.OnePacket, Protocol: svc.Protocol,
+		Flags: sorted(svc.Flags), Timeouts: explicitTimeouts(svc.Timeouts),
+		Queries: e.Load.Queries, Sockets: e.Load.Sockets, Rate: e.Load.Rate, Within: e.Load.Timeout,
+		Clients: len(e.Clients), VIPs: len(svc.VIPs),
+	}
+	if e.Load.Protocol != "" {
+		s.Protocol = e.Load.Protocol
+	}
+	if s.Within <= 0 {
+		s.Within = defaultAnswerTimeout
+	}
+	if s.Sockets < 1 {
+		s.Sockets = 1
+	}
+	for i, r := range svc.RealServers {
+		s.Weights = append(s.Weights, r.Weight)
+		s.Order = append(s.Order, i)
+	}
+	return s
+}
+
+// clone returns a copy that shares no slice with s.
+func (s Setting) clone() Setting {
+	s.Flags, s.Weights, s.Order = slices.Clone(s.Flags), slices.Clone(s.Weights), slices.Clone(s.Order)
+	return s
+}
+
+func explicitTimeouts(t lang.Timeouts) lang.Timeouts {
+	if t.TCP == 0 {
+		t.TCP = defaultTCPTimeout
+	}
+	if t.TCPFin == 0 {
+		t.TCPFin = defaultTCPFinTimeout
+	}
+	if t.UDP == 0 {
+		t.UDP = defaultUDPTimeout
+	}
+	return t
+}
+
+func sorted(list []string) []string {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	return out
+}
