@@ -70,8 +70,8 @@ func (r *rpc) lostError() error {
 func (r *rpc) call(ctx context.Context, calls []proto.Envelope) ([]proto.Result, error) {
 	req := proto.Request{Calls: calls}
 	if deadline, ok := ctx.Deadline(); ok {
-		// The guest's own limit comes a little later than ours, so that a timeout
-		// is reported by the side that knows what it was waiting for.
+		// The guest stops by itself when our time is up, even when our word that we
+		// no longer wait does not reach it.
 		req.DeadlineMS = max(1, time.Until(deadline).Milliseconds())
 	}
 	ch := make(chan proto.Reply, 1)
@@ -89,16 +89,23 @@ func (r *rpc) call(ctx context.Context, calls []proto.Envelope) ([]proto.Result,
 		delete(r.waiting, req.ID)
 		r.mu.Unlock()
 	}()
-	if err := r.send(req); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLost, err)
-	}
-	select {
-	case reply := <-ch:
-		return reply.Results, nil
-	case <-r.done:
-		return nil, r.lostError()
-	case <-ctx.Done():
-		return r.abandon(ctx, req.ID, ch)
+	// Writing blocks when the guest no longer reads: the context must end that too.
+	sent := make(chan error, 1)
+	go func() { sent <- r.send(req) }()
+	for {
+		select {
+		case err := <-sent:
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrLost, err)
+			}
+			sent = nil
+		case reply := <-ch:
+			return reply.Results, nil
+		case <-r.done:
+			return nil, r.lostError()
+		case <-ctx.Done():
+			return r.abandon(ctx, req.ID, ch)
+		}
 	}
 }
 
