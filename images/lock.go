@@ -1,0 +1,70 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// lockPoll is how often a waiting builder looks again. A flock cannot be
+// waited for together with a context.
+const lockPoll = 100 * time.Millisecond
+
+// acquire takes the cache's lock, which is held while images are made or
+// removed. It is a flock: it falls with its process, whatever way that dies.
+// While another process holds it, progress hears of it once and the call waits
+// until ctx ends.
+func acquire(ctx context.Context, cacheDir string, progress func(string)) (release func(), err error) {
+	path := filepath.Join(cacheDir, "images.lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, diag.Fail(err, "Cannot lock the image cache", "Set LVSLAB_CACHE to a directory that you may write to.", "%s", path)
+	}
+	handOver(path)
+	told := false
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if !told {
+			told = true
+			progress("waiting for " + holder(path) + ", which is using the image cache")
+		}
+		select {
+		case <-ctx.Done():
+			err := diag.Fail(ctx.Err(), "The image cache stayed locked",
+				"Wait for the other process to finish, or end it, and try again.", "%s holds %s", holder(path), path)
+			f.Close()
+			return nil, err
+		case <-time.After(lockPoll):
+		}
+	}
+	_ = f.Truncate(0)
+	_, _ = f.WriteAt([]byte(fmt.Sprintf("%d\n", os.Getpid())), 0)
+	return func() {
+		_ = f.Truncate(0)
+		f.Close()
+	}, nil
+}
+
+// holder names the process that wrote itself into the lock file.
+func holder(path string) string {
+	text, _ := os.ReadFile(path)
+	if pid := strings.TrimSpace(string(text)); pid != "" {
+		return "process " + pid
+	}
+	return "another process"
+}
