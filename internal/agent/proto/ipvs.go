@@ -47,6 +47,8 @@ type IPVSService struct {
 	Netmask      int               `json:"netmask,omitempty"` // prefix length, of persistence
 	Timeouts     IPVSTimeouts      `json:"timeouts,omitzero"` // of the network namespace
 	Destinations []IPVSDestination `json:"destinations"`
+	// Stats are the service's own counters. Read-only.
+	Stats IPVSCounters `json:"stats,omitzero"`
 }
 
 // IPVSTimeouts are whole seconds; in a request 0 leaves a value unchanged.
