@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // TimeFormat is how times are written in tables: UTC, microseconds.
@@ -26,6 +27,9 @@ func text[T any](name string, required bool, description, source string, at func
 // them a torn last line could not be told from a whole one, and line tools
 // would count wrongly.
 func checkText(s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%q is not UTF-8", s)
+	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("%q holds a control character", s)
 	}
@@ -154,7 +158,7 @@ func list[T any](name, description, source string, at func(*T) *[]string) column
 }
 
 func cleanItem(s string) string {
-	s = strings.Map(func(c rune) rune {
+	s = strings.Map(func(c rune) rune { // also replaces what is not UTF-8
 		switch {
 		case c == ';':
 			return ','

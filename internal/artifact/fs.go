@@ -53,7 +53,8 @@ func makeDirs(dir string, owner *Owner) error {
 	return syncDir(parent)
 }
 
-// writeFile writes a file that must not exist yet and syncs it.
+// writeFile writes a file that must not exist yet and syncs it. A failure
+// leaves no file, so that the same name can be written again.
 func writeFile(path string, data []byte, owner *Owner) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -62,6 +63,9 @@ func writeFile(path string, data []byte, owner *Owner) (err error) {
 	defer func() {
 		if cerr := f.Close(); err == nil {
 			err = cerr
+		}
+		if err != nil {
+			os.Remove(path) // the first error is the one to tell
 		}
 	}()
 	if _, err := f.Write(data); err != nil {
