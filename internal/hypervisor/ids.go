@@ -59,3 +59,9 @@ func (h *Holder) QEMULog(domain string) string {
 }
 
 func (h *Holder) outside(path string) string { return fmt.Sprintf("/proc/%d/root%s", h.PID, path) }
+
+// QEMUPIDFile is the path, seen from the host, of the file with the process id
+// that a domain's QEMU has inside.
+func (h *Holder) QEMUPIDFile(domain string) string {
+	return h.outside("/run/libvirt/qemu/" + domain + ".pid")
+}

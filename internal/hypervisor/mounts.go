@@ -88,6 +88,11 @@ func privateFiles(o Options) error {
 	if err := mount("proc", "/proc", "proc", safe, ""); err != nil {
 		return err
 	}
+	// Detached with all below it, so that libvirt finds no cgroups in the list of
+	// mounts and looks for none.
+	if err := unix.Unmount("/sys", unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("detach /sys: %w", err)
+	}
 	// A sysfs shows the links of the network namespace it was mounted in.
 	// Without cgroups below it libvirt makes none on the host.
 	if err := mount("sysfs", "/sys", "sysfs", safe, ""); err != nil {

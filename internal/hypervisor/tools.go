@@ -3,6 +3,7 @@ package hypervisor
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -31,6 +32,11 @@ func findDriver(name string) (string, error) {
 	return "", fmt.Errorf("%w: %s", errNoDriver, name)
 }
 
+// tools are the programs that libvirt finds, when the machine has them: tc sets
+// the taps' queueing discipline, without which a tap would queue packets and
+// delay them when it is not read fast enough.
+var tools = []string{"/usr/sbin/tc", "/sbin/tc"}
+
 // linkTools fills the directories that the private libvirtd takes its drivers
 // and its programs from.
 func linkTools() error {
@@ -43,11 +49,20 @@ func linkTools() error {
 			return err
 		}
 	}
+	for _, path := range tools {
+		if exists(path) != nil {
+			continue
+		}
+		err := os.Symlink(path, filepath.Join(insideBin, filepath.Base(path)))
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
 	return nil
 }
 
 // libvirtdEnv is the whole environment of the private libvirtd. Its PATH leads
-// to nothing: libvirt would probe every QEMU that it finds (i386 beside x86_64,
+// to [tools] only: libvirt would probe every QEMU that it finds (i386 beside x86_64,
 // a second each), and run dmidecode, iptables and modprobe. The emulator is
 // named by its path in each domain.
 func libvirtdEnv() []string {

@@ -1,0 +1,263 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	rpc "github.com/digitalocean/go-libvirt"
+
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// findDomain returns the domain with our UUID. It returns ErrGone when there
+// is none, ErrForeign when it bears another mark, errInactive when it does not run.
+func (p *Provider) findDomain(ctx context.Context, d schema.Domain) (rpc.Domain, schema.Domain, error) {
+	id, err := parseUUID(d.UUID)
+	if err != nil {
+		return rpc.Domain{}, schema.Domain{}, fmt.Errorf("domain %s: %w", d.Name, err)
+	}
+	var dom rpc.Domain
+	var text string
+	var state, reason int32
+	err = p.conn.ask(ctx, func(l *rpc.Libvirt) error {
+		if dom, err = l.DomainLookupByUUID(id); err != nil {
+			return err
+		}
+		// The inactive form: the other one shows the bridge that a network led to
+		// and not the network.
+		if text, err = l.DomainGetXMLDesc(dom, rpc.DomainXMLInactive); err != nil {
+			return err
+		}
+		state, reason, err = l.DomainGetState(dom, 0)
+		return err
+	})
+	switch {
+	case IsNotFound(err):
+		return dom, schema.Domain{}, fmt.Errorf("%w: virtual machine %s", provider.ErrGone, d.Name)
+	case err != nil:
+		return dom, schema.Domain{}, explain(err, "look for virtual machine "+d.Name)
+	}
+	have, m, marked, err := domainFromXML(text)
+	if err != nil {
+		return dom, have, err
+	}
+	if !marked || m.Lineage != d.Lineage || m.Address != d.Address {
+		return dom, have, explain(foreign("virtual machine", have.Name, m.owner(marked)), "use virtual machine "+d.Name)
+	}
+	have.ID, have.PID = int(max(0, dom.ID)), readPID(p.opts.PIDFile(d.Name))
+	switch rpc.DomainState(state) {
+	case rpc.DomainRunning, rpc.DomainBlocked:
+		return dom, have, nil
+	case rpc.DomainShutoff, rpc.DomainShutdown, rpc.DomainCrashed:
+		return dom, have, fmt.Errorf("%w: virtual machine %s has ended", errInactive, d.Name)
+	}
+	return dom, have, &pausedError{diag.Fail(nil, fmt.Sprintf("Virtual machine %s does not run", d.Name),
+		"Look at the host's disk space and at QEMU's log, then replace it: lvslab apply --replace "+d.Address+".",
+		"libvirt says that it is in state %d for reason %d", state, reason)}
+}
+
+// pausedError is a domain that exists, is ours, and stands still.
+type pausedError struct{ *diag.Failure }
+
+func (e *pausedError) Unwrap() error { return e.Failure }
+
+// readPID returns 0 when QEMU's process id cannot be read: it is shown to
+// people and decides nothing.
+func readPID(path string) int {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+func (p *Provider) readDomain(ctx context.Context, d schema.Domain) (schema.Domain, error) {
+	_, have, err := p.findDomain(ctx, d)
+	if errors.Is(err, errInactive) {
+		err = fmt.Errorf("%w: virtual machine %s has ended", provider.ErrGone, d.Name)
+	}
+	return have, err
+}
+
+func (p *Provider) createDomain(ctx context.Context, d schema.Domain) (schema.Domain, error) {
+	_, have, err := p.findDomain(ctx, d)
+	var paused *pausedError
+	switch {
+	case err == nil && sameDefinition(have, d):
+		return have, nil // made before a crash
+	case err == nil, errors.Is(err, errInactive), errors.As(err, &paused):
+		if err := p.deleteDomain(ctx, d); err != nil {
+			return schema.Domain{}, err
+		}
+	case !errors.Is(err, provider.ErrGone):
+		return schema.Domain{}, err
+	}
+	if err := p.prepareDomain(ctx, d); err != nil {
+		return schema.Domain{}, err
+	}
+	text, err := domainXML(d, mark{Lineage: d.Lineage, Address: d.Address, Started: time.Now().UTC().Format(time.RFC3339Nano)}, p.opts.ChannelPath)
+	if err != nil {
+		return schema.Domain{}, err
+	}
+	err = p.conn.Do(ctx, makeTimeout, func(l *rpc.Libvirt) error {
+		_, err := l.DomainCreateXML(text, 0)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
+		return schema.Domain{}, p.explainStart(err, d)
+	}
+	have, readErr := p.readDomain(ctx, d)
+	if readErr != nil && err != nil {
+		return schema.Domain{}, p.explainStart(err, d)
+	}
+	return have, readErr
+}
+
+// sameDefinition compares all that is not computed.
+func sameDefinition(have, want schema.Domain) bool {
+	have.ID, have.PID, have.Started = want.ID, want.PID, want.Started
+	return have.Value().RawEquals(want.Value())
+}
+
+// prepareDomain refuses what cannot start, with a better text than QEMU's, and
+// makes the console log under the user's name.
+func (p *Provider) prepareDomain(ctx context.Context, d schema.Domain) error {
+	var other rpc.Domain
+	var text string
+	err := p.conn.ask(ctx, func(l *rpc.Libvirt) (err error) {
+		if other, err = l.DomainLookupByName(d.Name); err != nil {
+			return err
+		}
+		text, err = l.DomainGetXMLDesc(other, rpc.DomainXMLInactive)
+		return err
+	})
+	if err == nil {
+		_, m, marked, err := domainFromXML(text)
+		if err != nil {
+			return err
+		}
+		return explain(foreign("virtual machine", d.Name, m.owner(marked)), "create virtual machine "+d.Name)
+	}
+	if !IsNotFound(err) {
+		return explain(err, "look for virtual machine "+d.Name)
+	}
+	for what, path := range map[string]string{"kernel": d.Kernel, "initramfs": d.Initrd, "root image": d.Root} {
+		if path == "" && what != "kernel" {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			return diag.Fail(err, "The "+what+" cannot be read", "Build the image again: lvslab image build.", "Virtual machine %s boots from it", d.Name)
+		}
+	}
+	for _, port := range ports() {
+		if path := p.opts.ChannelPath(d.Name, port); len(path) > maxSocketPath {
+			return diag.Fail(nil, "The path of a socket is too long", "Use a shorter run directory.",
+				"%s has %d bytes; the kernel takes %d", path, len(path), maxSocketPath)
+		}
+	}
+	return p.makeConsole(d)
+}
+
+// maxSocketPath is the size of sockaddr_un.sun_path without its final zero (unix(7)).
+const maxSocketPath = 107
+
+func (p *Provider) makeConsole(d schema.Domain) error {
+	if err := os.MkdirAll(filepath.Dir(d.Console), 0o755); err != nil {
+		return fmt.Errorf("console log: %w", err)
+	}
+	f, err := os.OpenFile(d.Console, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return fmt.Errorf("console log: %w", err)
+	}
+	defer f.Close()
+	for _, path := range []string{d.Console, filepath.Dir(d.Console)} {
+		if err := os.Lchown(path, p.opts.UID, p.opts.GID); err != nil {
+			return fmt.Errorf("console log: %w", err)
+		}
+	}
+	return nil
+}
+
+func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
+	dom, _, err := p.findDomain(ctx, d)
+	var paused *pausedError
+	switch {
+	case errors.Is(err, provider.ErrGone):
+		return nil
+	case err != nil && !errors.Is(err, errInactive) && !errors.As(err, &paused):
+		return err
+	}
+	err = p.conn.Do(ctx, makeTimeout, func(l *rpc.Libvirt) error {
+		persistent, err := l.DomainIsPersistent(dom)
+		if err != nil {
+			return err
+		}
+		if persistent != 0 {
+			// Somebody has defined it: with its definition it would come back.
+			if err := l.DomainUndefineFlags(dom, rpc.DomainUndefineManagedSave|rpc.DomainUndefineNvram); err != nil {
+				return err
+			}
+		}
+		return l.DomainDestroyFlags(dom, 0)
+	})
+	// A defined domain that did not run is gone after its definition is.
+	if err != nil && !IsNotFound(err) && !errors.Is(err, ErrOutcomeUnknown) && !isCode(err, rpc.ErrOperationInvalid) {
+		return explain(err, "delete virtual machine "+d.Name)
+	}
+	return p.proveGone(ctx, "virtual machine "+d.Name, func() error {
+		_, _, err := p.findDomain(ctx, d)
+		return err
+	})
+}
+
+// Owned is a domain that bears a lab's mark.
+type Owned struct {
+	Name, UUID, Lineage, Address string
+}
+
+// ListOwned returns the domains that bear the mark of that lineage, or of any
+// lab when lineage is "", found by looking at all of them.
+func (p *Provider) ListOwned(ctx context.Context, lineage string) ([]Owned, error) {
+	var doms []rpc.Domain
+	err := p.conn.ask(ctx, func(l *rpc.Libvirt) (err error) {
+		doms, _, err = l.ConnectListAllDomains(1, 0)
+		return err
+	})
+	if err != nil {
+		return nil, explain(err, "list virtual machines")
+	}
+	var list []Owned
+	for _, dom := range doms {
+		var text string
+		err := p.conn.ask(ctx, func(l *rpc.Libvirt) (err error) {
+			text, err = l.DomainGetXMLDesc(dom, rpc.DomainXMLInactive)
+			return err
+		})
+		if IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, explain(err, "look at virtual machine "+dom.Name)
+		}
+		d, m, marked, err := domainFromXML(text)
+		if err != nil {
+			return nil, err
+		}
+		if marked && (lineage == "" || m.Lineage == lineage) {
+			list = append(list, Owned{Name: d.Name, UUID: d.UUID, Lineage: m.Lineage, Address: m.Address})
+		}
+	}
+	return list, nil
+}
