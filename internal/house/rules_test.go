@@ -51,6 +51,9 @@ var allowed = map[string][]string{
 	"internal/agent/client": {"internal/diag", "internal/agent/proto"},
 	"internal/agent/server": {"internal/agent/proto", "internal/ipvs", "internal/load", "internal/version"},
 	"internal/ipvs":         {"internal/agent/proto"},
+
+	"internal/agent/server/boot": {"internal/agent/server"},
+	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},
 	"internal/ipvsmodel":    {},
 
 	"internal/load":       {"internal/addr", "internal/diag", "internal/lang"},

@@ -40,10 +40,14 @@ type DialSpec struct {
 	Enrol *proto.Enrol
 }
 
-// helloEvery is how often a Hello without an answer is repeated. The first one
-// can be lost: a guest whose last visitor has just left may take it for data of
-// that visit. Under emulation an answer takes about 5 ms.
-const helloEvery = 200 * time.Millisecond
+// helloFirst is after how long a Hello without an answer is repeated; the pause
+// doubles up to helloMost. The first one can be lost: a guest whose last visitor
+// has just left may take it for data of that visit. Under emulation an answer
+// takes about 5 ms.
+const (
+	helloFirst = 100 * time.Millisecond
+	helloMost  = 2 * time.Second
+)
 
 // reopenEvery is the pause before a port that could not be opened, or was
 // closed by the other side, is tried again: QEMU makes the socket at its start.
@@ -131,13 +135,11 @@ func greet(w io.Writer, r *bufio.Reader) (proto.Hello, error) {
 	answered := make(chan struct{})
 	defer close(answered)
 	repeater.Go(func() {
-		tick := time.NewTicker(helloEvery)
-		defer tick.Stop()
-		for {
+		for pause := helloFirst; ; pause = min(2*pause, helloMost) {
 			select {
 			case <-answered:
 				return
-			case <-tick.C:
+			case <-time.After(pause):
 				if proto.WriteLine(w, ask) != nil {
 					return
 				}
@@ -211,9 +213,6 @@ func complete(e *proto.Enrol, spec DialSpec) error {
 func (c *Conn) openSSH(spec DialSpec, raw net.Conn, r *bufio.Reader) error {
 	config, err := sshConfig(spec)
 	if err != nil {
-		return err
-	}
-	if err := skipToBanner(r); err != nil {
 		return err
 	}
 	conn, channels, requests, err := ssh.NewClientConn(&bufferedConn{Conn: raw, r: r}, spec.Node, config)
@@ -292,10 +291,21 @@ func skipToBanner(r *bufio.Reader) error {
 	}
 }
 
-// bufferedConn reads through the buffer that the first contact has read from.
+// bufferedConn reads through the buffer that the first contact has read from,
+// beginning with the other side's banner. The guest sends that only after it
+// has seen ours, so the skipping can't be done before SSH starts.
 type bufferedConn struct {
 	net.Conn
-	r *bufio.Reader
+	r     *bufio.Reader
+	begun bool
 }
 
-func (c *bufferedConn) Read(b []byte) (int, error) { return c.r.Read(b) }
+func (c *bufferedConn) Read(b []byte) (int, error) {
+	if !c.begun {
+		if err := skipToBanner(c.r); err != nil {
+			return 0, err
+		}
+		c.begun = true
+	}
+	return c.r.Read(b)
+}
