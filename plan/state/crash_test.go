@@ -1,0 +1,325 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/plan"
+)
+
+var errCrash = errors.New("the power went out")
+
+// inode is a file of [model]: what was written, and how much of it is safe.
+type inode struct{ data, synced []byte }
+
+// model is a disk that stops at its crashAt-th operation. Written bytes are
+// safe after Sync, names after syncDir.
+type model struct {
+	crashAt, ops int
+	names, safe  map[string]*inode
+}
+
+func newModel(crashAt int) *model {
+	return &model{crashAt: crashAt, names: map[string]*inode{}, safe: map[string]*inode{}}
+}
+
+// step counts an operation; the crash comes before its effect.
+func (m *model) step() error {
+	if m.ops++; m.crashAt > 0 && m.ops >= m.crashAt {
+		return errCrash
+	}
+	return nil
+}
+
+func (m *model) create(path string, _ fs.FileMode) (file, error) {
+	if err := m.step(); err != nil {
+		return nil, err
+	}
+	if m.names[path] != nil {
+		return nil, fs.ErrExist
+	}
+	m.names[path] = &inode{}
+	return &handle{m, m.names[path]}, nil
+}
+
+func (m *model) extend(path string, size int64, _ fs.FileMode) (file, error) {
+	if err := m.step(); err != nil {
+		return nil, err
+	}
+	if m.names[path] == nil {
+		m.names[path] = &inode{}
+	}
+	n := m.names[path]
+	n.data = n.data[:size:size]
+	return &handle{m, n}, nil
+}
+
+func (m *model) read(path string) ([]byte, error) {
+	if n := m.names[path]; n != nil {
+		return slices.Clone(n.data), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (m *model) rename(from, to string) error {
+	if err := m.step(); err != nil {
+		return err
+	}
+	m.names[to] = m.names[from]
+	delete(m.names, from)
+	return nil
+}
+
+func (m *model) link(from, to string) error {
+	if err := m.step(); err != nil {
+		return err
+	}
+	if m.names[to] != nil {
+		return fs.ErrExist
+	}
+	m.names[to] = m.names[from]
+	return nil
+}
+
+func (m *model) remove(path string) error {
+	if err := m.step(); err != nil {
+		return err
+	}
+	if m.names[path] == nil {
+		return fs.ErrNotExist
+	}
+	delete(m.names, path)
+	return nil
+}
+
+func (m *model) makeDir(string, fs.FileMode) error { return m.step() }
+
+func (m *model) syncDir(dir string) error {
+	if err := m.step(); err != nil {
+		return err
+	}
+	in := func(p string, _ *inode) bool { return filepath.Dir(p) == dir }
+	maps.DeleteFunc(m.safe, in)
+	for p, n := range m.names {
+		if in(p, n) {
+			m.safe[p] = n
+		}
+	}
+	return nil
+}
+
+func (m *model) list(dir string) ([]string, error) {
+	var names []string
+	for p := range m.names {
+		if filepath.Dir(p) == dir {
+			names = append(names, filepath.Base(p))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+type handle struct {
+	m *model
+	n *inode
+}
+
+func (h *handle) Write(b []byte) (int, error) {
+	if err := h.m.step(); err != nil {
+		// Half of it got out before the power went.
+		if h.m.ops == h.m.crashAt {
+			h.n.data = append(h.n.data, b[:len(b)/2]...)
+		}
+		return 0, err
+	}
+	h.n.data = append(h.n.data, b...)
+	return len(b), nil
+}
+
+func (h *handle) Sync() error {
+	if err := h.m.step(); err != nil {
+		return err
+	}
+	h.n.synced = slices.Clone(h.n.data)
+	return nil
+}
+
+func (h *handle) Close() error { return h.m.step() }
+
+// after returns what a machine may find when it comes up again.
+func (m *model) after() map[string]*model {
+	keep := func(n *inode) []byte { return n.data }
+	lose := func(n *inode) []byte { return n.synced }
+	view := func(names map[string]*inode, content func(*inode) []byte) *model {
+		v := newModel(0)
+		for p, n := range names {
+			v.names[p] = &inode{data: slices.Clone(content(n))}
+		}
+		return v
+	}
+	return map[string]*model{
+		"everything written is there":     view(m.names, keep),
+		"only what was synced is there":   view(m.safe, lose),
+		"names are there, bytes are lost": view(m.names, lose),
+		"bytes are there, names are lost": view(m.safe, keep),
+	}
+}
+
+// told is what the store has promised to a caller, and what the caller did.
+type told struct {
+	lineage string
+	serial  uint64
+	exists  map[addr.Resource]bool
+}
+
+// life is a small life of a lab: two operations, three effects. It stops at
+// the first error, as a dead machine does.
+func life(t *testing.T, fsys *model, dir string, p *told) error {
+	t.Helper()
+	ctx := context.Background()
+	s, err := openOrCreate(ctx, fsys, dir, "lab", "", Options{})
+	if err != nil {
+		return err
+	}
+	defer s.lock.release() // the kernel does it when a process dies
+	p.lineage, p.serial = s.State().Lineage, s.State().Serial
+	if err := effect(s, p, "a", true); err != nil {
+		return err
+	}
+	if err := effect(s, p, "b", true); err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	if s, err = openOrCreate(ctx, fsys, dir, "lab", "", Options{}); err != nil {
+		return err
+	}
+	defer s.lock.release()
+	if err := effect(s, p, "a", false); err != nil {
+		return err
+	}
+	if err := effect(s, p, "b", false); err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+func effect(s *Store, p *told, label string, create bool) error {
+	r, op := thing(label), plan.Create
+	if !create {
+		op = plan.Delete
+	}
+	seq, err := s.Recorder().Begin(op, r)
+	if err != nil {
+		return err
+	}
+	p.exists[r.Addr] = create // from here on the world has changed, recorded or not
+	if create {
+		err = s.Recorder().Made(seq, r, r.Attrs, nil)
+	} else {
+		err = s.Recorder().Gone(seq, r.Addr)
+	}
+	if err == nil {
+		p.serial = s.State().Serial
+	}
+	return err
+}
+
+// Whatever the moment of the crash and whatever the disk has kept of the
+// unsynced: the state reads, no promise is broken, and everything that may
+// exist is known to the state or the journal.
+func TestCrashAtEveryStep(t *testing.T) {
+	steps := 0
+	for at := 1; ; at++ {
+		dir := t.TempDir()
+		fsys := newModel(at)
+		p := &told{exists: map[addr.Resource]bool{}}
+		err := life(t, fsys, dir, p)
+		if err != nil && !errors.Is(err, errCrash) {
+			t.Fatalf("crash at %d: %v", at, err)
+		}
+		for name, view := range fsys.after() {
+			if err := checkAfter(view, dir, p); err != nil {
+				t.Errorf("crash at step %d, %s: %v", at, name, err)
+			}
+		}
+		if err == nil {
+			break
+		}
+		steps++
+	}
+	if steps < 40 {
+		t.Errorf("only %d crash points: the model misses operations", steps)
+	}
+}
+
+func checkAfter(view *model, dir string, p *told) error {
+	s, err := open(context.Background(), view, dir, Options{})
+	if errors.Is(err, ErrNone) && p.lineage == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	st := s.State()
+	if p.lineage != "" && st.Lineage != p.lineage {
+		return fmt.Errorf("lineage %s, promised %s", st.Lineage, p.lineage)
+	}
+	if st.Serial < p.serial {
+		return fmt.Errorf("serial %d, promised %d", st.Serial, p.serial)
+	}
+	if _, err := s.Recover(); err != nil {
+		return err
+	}
+	if left := s.Pending(); len(left) > 0 {
+		return fmt.Errorf("still pending: %v", left)
+	}
+	st = s.State()
+	for a, exists := range p.exists {
+		if _, known := st.Resource(a); exists && !known {
+			return fmt.Errorf("%s may exist, but nobody knows", a)
+		}
+	}
+	return nil
+}
+
+// A journal whose last line is cut short is continued behind its last whole line.
+func TestTornLineIsCutOff(t *testing.T) {
+	dir, fsys := t.TempDir(), newModel(0)
+	s, err := openOrCreate(context.Background(), fsys, dir, "lab", "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := thing("a")
+	if _, err := s.Recorder().Begin(plan.Create, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n := fsys.names[journalPath(dir)]
+	n.data = append(n.data, `{"seq":2,"op":"cre`...)
+	s, err = open(context.Background(), fsys, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Begin(Intent{Op: "loan", Subject: "experiment.e"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pending, _, _, err := parseJournal(n.data)
+	if err != nil || len(pending) != 2 || pending[1].Op != "loan" {
+		t.Errorf("%+v, %v", pending, err)
+	}
+}

@@ -1,0 +1,286 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options of [Open] and [OpenOrCreate].
+type Options struct {
+	// Lvslab is the version that writes, for the file.
+	Lvslab string
+	// Command names the caller to others who wait; the command line when empty.
+	Command string
+	// LockTimeout is how long to wait for another process; 0 = not at all.
+	LockTimeout time.Duration
+	// Waiting is called once when another process holds the lock and waiting begins.
+	Waiting func(Holder)
+}
+
+// Store is a lab's directory, locked by this process. Its methods may be
+// called concurrently.
+type Store struct {
+	dir    string
+	lvslab string
+	fsys   files
+	lock   *lock
+
+	mu       sync.Mutex
+	state    State
+	onDisk   []byte // what state.json holds, nil when there is none yet
+	backedUp bool
+	journal  *journal
+	closed   bool
+}
+
+// Read returns the state of a lab's directory without taking its lock, for
+// commands that only look. The error wraps [ErrNone] when there is none.
+func Read(dir string) (State, error) {
+	s, _, err := read(disk{}, dir)
+	return s, err
+}
+
+func statePath(dir string) string   { return filepath.Join(dir, "state.json") }
+func journalPath(dir string) string { return filepath.Join(dir, "journal.jsonl") }
+
+func read(fsys files, dir string) (State, []byte, error) {
+	path := statePath(dir)
+	b, err := fsys.read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, nil, absent(fsys, dir)
+	}
+	if err != nil {
+		return State{}, nil, unreadableFailure(path, err)
+	}
+	s, err := decode(b)
+	if err != nil {
+		return State{}, nil, unreadableFailure(path, err)
+	}
+	return s, b, nil
+}
+
+// absent tells a directory that never had a state from one that has lost it.
+func absent(fsys files, dir string) error {
+	backups, err := fsys.list(filepath.Join(dir, "backups"))
+	if err != nil {
+		return err
+	}
+	journal, err := fsys.read(journalPath(dir))
+	if err := ignoreMissing(err); err != nil {
+		return err
+	}
+	if len(backups) > 0 || len(journal) > 0 {
+		return missingFailure(statePath(dir), filepath.Base(dir))
+	}
+	return noneFailure(statePath(dir))
+}
+
+// Open locks a lab's directory and reads its state and journal. Errors wrap
+// [*LockedError], [ErrNone], [ErrMissing], [ErrUnreadable], [ErrNewer] or
+// [ErrJournal]. The context bounds only the wait for the lock.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, noneFailure(statePath(dir))
+	}
+	return open(ctx, disk{}, dir, o)
+}
+
+// OpenOrCreate is [Open] for a lab that may have no state yet: then it gets a
+// lineage, which is on the disk when OpenOrCreate returns.
+func OpenOrCreate(ctx context.Context, dir, lab, source string, o Options) (*Store, error) {
+	if err := (disk{}).makeDir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	return openOrCreate(ctx, disk{}, dir, lab, source, o)
+}
+
+func openOrCreate(ctx context.Context, fsys files, dir, lab, source string, o Options) (*Store, error) {
+	l, err := acquire(ctx, dir, o.Command, o.LockTimeout, o.Waiting)
+	if err != nil {
+		return nil, err
+	}
+	s, err := load(fsys, dir, l, o)
+	if errors.Is(err, ErrNone) {
+		s = &Store{dir: dir, lvslab: o.Lvslab, fsys: fsys, lock: l, backedUp: true}
+		s.journal = &journal{fsys: fsys, path: journalPath(dir), next: 1}
+		s.state = State{Version: Version, Lvslab: o.Lvslab, Lineage: NewLineage(), Serial: 1, Lab: lab, Source: source}
+		err = s.write()
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, fsys files, dir string, o Options) (*Store, error) {
+	l, err := acquire(ctx, dir, o.Command, o.LockTimeout, o.Waiting)
+	if err != nil {
+		return nil, err
+	}
+	s, err := load(fsys, dir, l, o)
+	if err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return s, nil
+}
+
+func load(fsys files, dir string, l *lock, o Options) (*Store, error) {
+	st, b, err := read(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	j, err := openJournal(fsys, journalPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	return &Store{dir: dir, lvslab: o.Lvslab, fsys: fsys, lock: l, state: st, onDisk: b, journal: j}, nil
+}
+
+// Dir returns the lab's directory.
+func (s *Store) Dir() string { return s.dir }
+
+// State returns a copy of the state as it is now.
+func (s *Store) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.clone()
+}
+
+// clone copies what may be changed in place. Raw JSON and lists of
+// dependencies are replaced as a whole, never edited.
+func (s *State) clone() State {
+	c := *s
+	c.Resources = slices.Clone(s.Resources)
+	c.Addresses = maps.Clone(s.Addresses)
+	c.Outputs = maps.Clone(s.Outputs)
+	return c
+}
+
+// Update changes the state and writes it when it has changed, with the next
+// serial. An error of the callback changes nothing. When writing fails, the
+// change is kept in memory and goes with the next write; the error tells.
+//
+// A change that forgets all resources at once is refused with [ErrEmptying]:
+// see [Store.Empty].
+func (s *Store) Update(change func(*State) error) error {
+	return s.update(change, false)
+}
+
+// Empty is [Store.Update] for those who have proved that nothing is left: it
+// forgets all resources and the hypervisor, then applies the change, which may
+// be nil.
+func (s *Store) Empty(change func(*State) error) error {
+	return s.update(func(st *State) error {
+		st.Resources, st.Hypervisor = nil, nil
+		if change == nil {
+			return nil
+		}
+		return change(st)
+	}, true)
+}
+
+func (s *Store) update(change func(*State) error, mayEmpty bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	next := s.state.clone()
+	if err := change(&next); err != nil {
+		return err
+	}
+	next.Version, next.Serial, next.Lvslab = s.state.Version, s.state.Serial, s.state.Lvslab
+	switch {
+	case next.Lineage != s.state.Lineage:
+		return fmt.Errorf("%w from %s to %s", ErrLineage, s.state.Lineage, next.Lineage)
+	case !mayEmpty && len(next.Resources) == 0 && len(s.state.Resources) > 0:
+		return fmt.Errorf("%w: %d of them", ErrEmptying, len(s.state.Resources))
+	}
+	text, err := next.encode()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(text, s.onDisk) {
+		return nil
+	}
+	next.Version, next.Lvslab = Version, s.lvslab
+	next.Serial++
+	if err := next.check(); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	s.state = next
+	return s.write()
+}
+
+// write puts the state on the disk. The first write of a store keeps what it
+// found as a backup.
+func (s *Store) write() error {
+	text, err := s.state.encode()
+	if err != nil {
+		return err
+	}
+	path := statePath(s.dir)
+	if !s.backedUp {
+		if err := s.backUp(path); err != nil {
+			return writeFailure(path, fmt.Errorf("backup: %w", err))
+		}
+		s.backedUp = true
+	}
+	if err := writeFile(s.fsys, path, text, 0o600); err != nil {
+		return writeFailure(path, err)
+	}
+	s.onDisk = text
+	return nil
+}
+
+// Begin writes an intent and syncs it; only then may its effect be begun.
+func (s *Store) Begin(in Intent) (seq uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, ErrClosed
+	}
+	return s.journal.begin(in)
+}
+
+// End closes an intent. Write the state first. The sequence number 0 stands
+// for no intent at all.
+func (s *Store) End(seq uint64, failed error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return ErrClosed
+	case seq == 0:
+		return nil
+	}
+	return s.journal.end(seq, failed)
+}
+
+// Pending returns the intents that have no end: those of calls in flight and
+// those that an earlier process left.
+func (s *Store) Pending() []Intent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.journal.pending)
+}
+
+// Close gives the lock back. Intents that are open stay in the journal.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return errors.Join(s.journal.close(), s.lock.release())
+}
