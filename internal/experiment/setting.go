@@ -1,9 +1,11 @@
 package experiment
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 )
 
@@ -44,10 +46,10 @@ type Setting struct {
 }
 
 // declaredSetting is what holds without any factor.
-func declaredSetting(svc lang.Service, e lang.Experiment) Setting {
+func declaredSetting(t *lang.Topology, svc lang.Service, e lang.Experiment) Setting {
 	s := Setting{
 		Scheduler: svc.Scheduler, OnePacket: svc.OnePacket, Protocol: svc.Protocol,
-		Flags: sorted(svc.Flags), Timeouts: explicitTimeouts(svc.Timeouts),
+		Flags: sorted(svc.Flags), Timeouts: directorTimeouts(t, svc.Director),
 		Queries: e.Load.Queries, Sockets: e.Load.Sockets, Rate: e.Load.Rate, Within: e.Load.Timeout,
 		Clients: len(e.Clients), VIPs: len(svc.VIPs),
 	}
@@ -73,17 +75,22 @@ func (s Setting) clone() Setting {
 	return s
 }
 
-func explicitTimeouts(t lang.Timeouts) lang.Timeouts {
-	if t.TCP == 0 {
-		t.TCP = defaultTCPTimeout
+// directorTimeouts are what a director's services ask for together, since the
+// kernel keeps one set for all of them, and the kernel's defaults for the rest.
+func directorTimeouts(t *lang.Topology, director addr.Noun) lang.Timeouts {
+	var all lang.Timeouts
+	for _, svc := range t.Services {
+		if svc.Director == director {
+			all.TCP = cmp.Or(all.TCP, svc.Timeouts.TCP)
+			all.TCPFin = cmp.Or(all.TCPFin, svc.Timeouts.TCPFin)
+			all.UDP = cmp.Or(all.UDP, svc.Timeouts.UDP)
+		}
 	}
-	if t.TCPFin == 0 {
-		t.TCPFin = defaultTCPFinTimeout
+	return lang.Timeouts{
+		TCP:    cmp.Or(all.TCP, defaultTCPTimeout),
+		TCPFin: cmp.Or(all.TCPFin, defaultTCPFinTimeout),
+		UDP:    cmp.Or(all.UDP, defaultUDPTimeout),
 	}
-	if t.UDP == 0 {
-		t.UDP = defaultUDPTimeout
-	}
-	return t
 }
 
 func sorted(list []string) []string {

@@ -4,11 +4,16 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 )
+
+// plain lets cmp look at values that hide their fields.
+var plain = cmp.Options{cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}, addr.Noun{}), cmpopts.EquateEmpty()}
 
 var (
 	netLAN   = addr.N(addr.Network, "lan")

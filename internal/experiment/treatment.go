@@ -54,7 +54,7 @@ func Treatments(t *lang.Topology, e lang.Experiment) ([]Treatment, diag.Diagnost
 	var out []Treatment
 	var ds diag.Diagnostics
 	for _, values := range combos {
-		tr, err := combine(e, svc, values)
+		tr, err := combine(t, e, svc, values)
 		if err != nil {
 			ds = append(ds, diag.Errorf("Treatment cannot be carried out", "Leave one of the two values out of its factor.",
 				"%s: %v.", tr.ID, err).For(e.Noun.String()).At(e.Range))
@@ -134,8 +134,8 @@ func checkFactors(e lang.Experiment, svc lang.Service) diag.Diagnostics {
 }
 
 // combine makes one treatment. Protocol is applied first: timeout depends on it.
-func combine(e lang.Experiment, svc lang.Service, values []cty.Value) (Treatment, error) {
-	tr := Treatment{ID: DeclaredID, Slug: DeclaredID, Factors: map[string]string{}, Setting: declaredSetting(svc, e)}
+func combine(t *lang.Topology, e lang.Experiment, svc lang.Service, values []cty.Value) (Treatment, error) {
+	tr := Treatment{ID: DeclaredID, Slug: DeclaredID, Factors: map[string]string{}, Setting: declaredSetting(t, svc, e)}
 	var ids, slugs []string
 	for i, f := range e.Factors {
 		text := factors[f.Name].text(values[i])

@@ -1,0 +1,427 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/client"
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+// fakeLab is a lab in memory that behaves as proto says: an IPVS with round
+// robin and list heads, backends that count, clients whose captures are real
+// pcap files. Faults are switched on by its fields.
+type fakeLab struct {
+	t   *testing.T
+	top *lang.Topology
+
+	mu       sync.Mutex
+	services []proto.IPVSService
+	next     map[netip.Addr]int   // rr's pointer of each VIP
+	entries  map[flow]int         // index of the destination
+	totals   proto.IPVSTotals     // live, never reset
+	sysctl   map[string]string    // of the director
+	tunnelRx map[addr.Noun]uint64 // packets out of the tunnel
+	nicRx    map[addr.Noun]uint64 // IP packets into the card
+	named    map[addr.Noun]*proto.NamedCounters
+	rpDrops  map[addr.Noun]uint64
+	captures map[addr.Noun]map[string]*fakeCapture
+	files    map[string][]byte // client and path
+	klog     map[addr.Noun][]proto.KernelLine
+	port     uint16
+	clock    time.Time
+	ops      []string // "node op", in the order in which they began
+
+	// Faults.
+	fail       func(node addr.Noun, op string, n int) error // n-th call of that op on that node, from 1
+	packet     func(n int) fate                             // what happens to the n-th query of the load, from 0
+	thief      addr.Noun                                    // holds the VIP on the client's network
+	onLoad     func()                                       // called when a load begins
+	dropped    uint64                                       // of every capture
+	cheat      func(*proto.IPVSStats)                       // changes a settled reading
+	broken     map[addr.Noun]string                         // backend → what is wrong with it
+	callCount  map[string]int
+	exit       int // of dnsperf
+	duplicates int // of every answer
+}
+
+type flow struct {
+	client netip.AddrPort
+	vip    netip.Addr
+}
+
+// fate is how far a query gets, and how its answer looks.
+type fate struct {
+	lostBefore  bool // between client and director
+	lostTunnel  bool
+	lostBackend bool // arrives, but named never sees it
+	mute        bool // named counts it and does not answer
+	lostReturn  bool
+	duplicate   bool
+	source      netip.Addr // of the answer, invalid = the VIP
+	rcode       int
+	late        time.Duration
+}
+
+func newFakeLab(t *testing.T, top *lang.Topology) *fakeLab {
+	f := &fakeLab{
+		t: t, top: top, next: map[netip.Addr]int{}, entries: map[flow]int{}, sysctl: map[string]string{},
+		tunnelRx: map[addr.Noun]uint64{}, nicRx: map[addr.Noun]uint64{}, named: map[addr.Noun]*proto.NamedCounters{},
+		rpDrops: map[addr.Noun]uint64{}, captures: map[addr.Noun]map[string]*fakeCapture{}, files: map[string][]byte{},
+		klog: map[addr.Noun][]proto.KernelLine{}, port: 33000, callCount: map[string]int{}, broken: map[addr.Noun]string{},
+		clock: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), totals: proto.IPVSTotals{Conns: 17, InPackets: 400, InBytes: 20000},
+	}
+	for _, m := range top.Machines {
+		f.named[m.Noun] = &proto.NamedCounters{Requests: 5, Responses: 5}
+	}
+	return f
+}
+
+// lab is the fake as the run loop sees it.
+func (f *fakeLab) lab() *Lab {
+	return &Lab{Topology: f.top, Devices: fakeDevices{f.top}, Node: func(n addr.Noun) client.Caller {
+		if _, ok := f.top.Machine(n); !ok {
+			return nil
+		}
+		return fakeNode{f, n}
+	}}
+}
+
+type fakeDevices struct{ top *lang.Topology }
+
+func (d fakeDevices) NIC(n addr.Noun, i int) (string, string) {
+	for k, m := range d.top.Machines {
+		if m.Noun == n && i < len(m.NICs) {
+			return m.NICs[i].Network.Label, fmt.Sprintf("02:00:00:00:%02x:%02x", i, k+1)
+		}
+	}
+	return "", ""
+}
+
+func (d fakeDevices) Tunnel(addr.Noun) string { return "lb-ns" }
+
+type fakeNode struct {
+	f *fakeLab
+	n addr.Noun
+}
+
+// Call carries out a batch and stops at the first error.
+func (c fakeNode) Call(ctx context.Context, calls []proto.Envelope) ([]proto.Result, error) {
+	var out []proto.Result
+	for _, e := range calls {
+		if ctx.Err() != nil {
+			return out, ctx.Err()
+		}
+		v, err := c.f.handle(ctx, c.n, e)
+		var inside *proto.Error
+		switch {
+		case errors.As(err, &inside):
+			return append(out, proto.Result{Error: inside}), nil
+		case err != nil:
+			return out, err
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			c.f.t.Errorf("%s %s: %v", c.n, e.Op, err)
+		}
+		out = append(out, proto.Result{Value: raw})
+	}
+	return out, nil
+}
+
+func args[A any](t *testing.T, e proto.Envelope, _ A) A {
+	var a A
+	if err := json.Unmarshal(e.Args, &a); err != nil {
+		t.Errorf("%s: %v", e.Op, err)
+	}
+	return a
+}
+
+func guestError(code, op, message string) error {
+	return &proto.Error{Code: code, Op: op, Message: message}
+}
+
+func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (any, error) {
+	f.mu.Lock()
+	f.ops = append(f.ops, n.String()+" "+e.Op)
+	f.callCount[n.String()+e.Op]++
+	count := f.callCount[n.String()+e.Op]
+	f.mu.Unlock()
+	if f.fail != nil {
+		if err := f.fail(n, e.Op, count); err != nil {
+			return nil, err
+		}
+	}
+	if e.Op == proto.DNSPerf.Op && f.onLoad != nil {
+		f.onLoad()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch e.Op {
+	case proto.Ping.Op:
+		return proto.PingResult{Sent: 1, RTTUS: 300}, nil
+	case proto.NeighRead.Op:
+		a := args(f.t, e, proto.NeighRef{})
+		return proto.Neigh{Address: a.Address, MAC: f.neighbour(a.Address), State: "reachable"}, nil
+	case proto.Query.Op:
+		return f.query(n, args(f.t, e, proto.QuerySpec{}))
+	case proto.IPVSFresh.Op:
+		return f.fresh(args(f.t, e, proto.IPVSFreshSpec{}))
+	case proto.IPVSSettled.Op:
+		return f.settled(args(f.t, e, proto.IPVSSettleSpec{})), nil
+	case proto.Counters.Op:
+		return f.counters(n, args(f.t, e, proto.CountersSpec{})), nil
+	case proto.KernelLog.Op:
+		return f.kernelLog(n, args(f.t, e, proto.KernelLogSpec{}).Since), nil
+	case proto.TunnelRead.Op:
+		return f.tunnel(n), nil
+	case proto.NamedRead.Op:
+		return proto.NamedState{Running: true, ServerID: n.String(), Listen: f.listens(n)}, nil
+	case proto.FileWrite.Op:
+		a := args(f.t, e, proto.FileBody{})
+		f.files[n.String()+a.Path] = a.Data
+		return proto.None{}, nil
+	case proto.CaptureStart.Op:
+		return proto.None{}, f.captureStart(n, args(f.t, e, proto.CaptureSpec{}))
+	case proto.CaptureStop.Op:
+		return f.captureStop(n, args(f.t, e, proto.CaptureRef{}))
+	case proto.DNSPerf.Op:
+		return f.dnsperf(n, args(f.t, e, proto.DNSPerfSpec{}))
+	}
+	return nil, guestError(proto.CodeUnsupported, e.Op, "the fake has no such call")
+}
+
+func (f *fakeLab) mac(n addr.Noun) string { _, mac := fakeDevices{f.top}.NIC(n, 0); return mac }
+
+// neighbour is whose MAC an address has.
+func (f *fakeLab) neighbour(a netip.Addr) string {
+	for _, s := range f.top.Services {
+		if slices.Contains(s.VIPs, a) {
+			if !f.thief.IsZero() {
+				return f.mac(f.thief)
+			}
+			return f.mac(s.Director)
+		}
+	}
+	for _, m := range f.top.Machines {
+		if slices.Contains(m.NICs[0].Addresses, a) {
+			return f.mac(m.Noun)
+		}
+	}
+	return ""
+}
+
+func (f *fakeLab) fresh(spec proto.IPVSFreshSpec) (any, error) {
+	state := proto.IPVSFreshState{Sysctl: maps.Clone(spec.Sysctl), RowsFound: len(f.entries), Baseline: f.totals}
+	f.entries, f.next, f.services = map[flow]int{}, map[netip.Addr]int{}, nil
+	f.sysctl = spec.Sysctl
+	for _, s := range spec.Services {
+		s.Destinations = slices.Clone(s.Destinations)
+		f.services = append(f.services, s)
+	}
+	state.Services = f.services
+	return f.copyState(state), nil
+}
+
+// copyState keeps later packets out of what was handed over.
+func (f *fakeLab) copyState(s proto.IPVSFreshState) proto.IPVSFreshState {
+	s.Services = cloneServices(s.Services)
+	return s
+}
+
+func cloneServices(list []proto.IPVSService) []proto.IPVSService {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Destinations = slices.Clone(out[i].Destinations)
+	}
+	return out
+}
+
+func (f *fakeLab) settled(spec proto.IPVSSettleSpec) proto.IPVSStats {
+	st := proto.IPVSStats{Settled: true, WaitedMS: 1200, Services: cloneServices(f.services), Totals: proto.IPVSTotals{
+		Conns: f.totals.Conns - spec.Baseline.Conns, InPackets: f.totals.InPackets - spec.Baseline.InPackets, InBytes: f.totals.InBytes - spec.Baseline.InBytes,
+	}}
+	for fl, i := range f.entries {
+		s := f.serviceAt(fl.vip)
+		d := s.Destinations[i]
+		st.Conns = append(st.Conns, proto.IPVSConn{
+			Protocol: s.Protocol, Client: fl.client, Virtual: netip.AddrPortFrom(fl.vip, s.Port),
+			Dest: netip.AddrPortFrom(d.Address, d.Port), State: "UDP", Expires: 299,
+		})
+	}
+	if f.cheat != nil {
+		f.cheat(&st)
+	}
+	return st
+}
+
+func (f *fakeLab) serviceAt(vip netip.Addr) *proto.IPVSService {
+	for i := range f.services {
+		if f.services[i].VIP == vip {
+			return &f.services[i]
+		}
+	}
+	return nil
+}
+
+// schedule does what IPVS does with a packet of a flow: -1 = nobody.
+func (f *fakeLab) schedule(fl flow) int {
+	s := f.serviceAt(fl.vip)
+	if s == nil {
+		return -1
+	}
+	i, known := f.entries[fl]
+	if !known || s.OnePacket {
+		i = 0
+		if s.Scheduler == "rr" || s.Scheduler == "wrr" {
+			i = f.next[fl.vip]
+			f.next[fl.vip] = (i + 1) % len(s.Destinations)
+		}
+		if !s.OnePacket {
+			f.entries[fl] = i
+		}
+		s.Destinations[i].Stats.Conns++
+		f.totals.Conns++
+	}
+	s.Destinations[i].Stats.InPackets++
+	s.Destinations[i].Stats.InBytes += 60
+	f.totals.InPackets++
+	f.totals.InBytes += 60
+	return i
+}
+
+func (f *fakeLab) backendOf(address netip.Addr) addr.Noun {
+	for _, m := range f.top.Machines {
+		if m.Address() == address {
+			return m.Noun
+		}
+	}
+	return addr.Noun{}
+}
+
+// query is one query of a proof or a warm-up.
+func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
+	own := f.backendOf(q.Server)
+	if !own.IsZero() { // on its own address, or past LVS
+		f.named[own].Requests++
+		return proto.QueryAnswer{Rcode: "NOERROR", Answers: []string{"192.0.2.1"}, Source: q.Server}, nil
+	}
+	f.port++
+	m, _ := f.top.Machine(n)
+	f.nicRx[f.top.Services[0].Director]++
+	i := f.schedule(flow{netip.AddrPortFrom(m.Address(), f.port), q.Server})
+	if i < 0 {
+		return nil, guestError(proto.CodeFailed, "query", "connection refused")
+	}
+	b := f.backendOf(f.serviceAt(q.Server).Destinations[i].Address)
+	switch f.broken[b] {
+	case "no receiver":
+		return nil, guestError(proto.CodeFailed, "query", "connection refused")
+	case "filtered":
+		return nil, guestError(proto.CodeTimeout, "query", "no answer")
+	case "rp_filter":
+		f.tunnelRx[b]++
+		f.rpDrops[b]++
+		return nil, guestError(proto.CodeTimeout, "query", "no answer")
+	case "no vip", "not listening":
+		f.tunnelRx[b]++
+		return nil, guestError(proto.CodeTimeout, "query", "no answer")
+	}
+	f.tunnelRx[b]++
+	f.named[b].Requests++
+	f.named[b].Responses++
+	a := proto.QueryAnswer{Rcode: "NOERROR", Answers: []string{"192.0.2.1"}, Source: q.Server, LocalPort: f.port, RTTUS: 900}
+	if q.Class == "CH" {
+		a.Answers = []string{fmt.Sprintf("%q", b.String())}
+	}
+	switch f.broken[b] {
+	case "lost on return":
+		return nil, guestError(proto.CodeTimeout, "query", "no answer")
+	case "other name":
+		a.Answers = []string{`"backend.other[7]"`}
+	case "own source":
+		a.Source = f.serviceAt(q.Server).Destinations[i].Address
+	case "refuses":
+		a.Rcode = "REFUSED"
+	}
+	return a, nil
+}
+
+func (f *fakeLab) counters(n addr.Noun, spec proto.CountersSpec) proto.CounterSet {
+	set := proto.CounterSet{Links: map[string]proto.LinkCounters{}, SNMP: map[string]uint64{
+		"TcpExt.IPReversePathFilter": f.rpDrops[n], "Ip.InReceives": 100 + f.nicRx[n], "Icmp.InMsgs": 40,
+	}}
+	for _, l := range spec.Links {
+		set.Links[l] = proto.LinkCounters{RxPackets: 900 + f.nicRx[n]}
+	}
+	for _, l := range spec.Tunnels {
+		set.Links[l] = proto.LinkCounters{RxPackets: 3 + f.tunnelRx[n]}
+	}
+	if spec.Named {
+		c := *f.named[n]
+		set.Named = &c
+	}
+	return set
+}
+
+func (f *fakeLab) kernelLog(n addr.Noun, since uint64) []proto.KernelLine {
+	var out []proto.KernelLine
+	for _, l := range f.klog[n] {
+		if l.Seq > since {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (f *fakeLab) tunnel(n addr.Noun) proto.TunnelState {
+	m, _ := f.top.Machine(n)
+	st := proto.TunnelState{Up: true, MTU: 1480, TunnelSpec: proto.TunnelSpec{
+		Name: "lb-ns", Type: "ipip", Local: m.Address(), Remote: ip("198.18.0.20"),
+	}}
+	if f.broken[n] != "no vip" {
+		for _, vip := range f.top.Services[0].VIPs {
+			st.Addresses = append(st.Addresses, netip.PrefixFrom(vip, 32))
+		}
+	}
+	if f.broken[n] == "no receiver" {
+		st.Up = false
+	}
+	return st
+}
+
+func (f *fakeLab) listens(n addr.Noun) []netip.Addr {
+	m, _ := f.top.Machine(n)
+	out := []netip.Addr{m.Address()}
+	if f.broken[n] != "not listening" {
+		out = append(out, f.top.Services[0].VIPs...)
+	}
+	return out
+}
+
+// count returns how often an op was called on nodes whose name begins so.
+func (f *fakeLab) count(node, op string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, o := range f.ops {
+		if strings.HasPrefix(o, node) && strings.HasSuffix(o, " "+op) {
+			n++
+		}
+	}
+	return n
+}

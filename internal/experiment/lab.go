@@ -1,0 +1,198 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/client"
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+// Devices names what the address plan calls things inside the guests.
+type Devices interface {
+	// NIC returns the device name and the MAC (lower case, with colons) of a
+	// machine's i-th card.
+	NIC(machine addr.Noun, i int) (name, mac string)
+	// Tunnel returns the name of a tunnel's device.
+	Tunnel(tunnel addr.Noun) string
+}
+
+// Lab is a lab that is up and configured.
+type Lab struct {
+	Topology *lang.Topology
+	Devices  Devices
+	// Node returns the connection to a machine's agent, nil when there is none.
+	Node func(addr.Noun) client.Caller
+}
+
+// NodeError is a call to a machine that failed. Its cause is a [*proto.Error]
+// when the agent answered, and anything else when the machine no longer does.
+type NodeError struct {
+	Node addr.Noun
+	Err  error
+}
+
+func (e *NodeError) Error() string { return e.Node.String() + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// answered reports whether every part of err came from inside a guest: a
+// condition did not hold there, while guest and connection are fine.
+func answered(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !answered(e) {
+				return false
+			}
+		}
+		return true
+	}
+	var inside *proto.Error
+	return errors.As(err, &inside)
+}
+
+// round is one round trip to several machines at once: a batch for each.
+type round struct {
+	lab     *Lab
+	nodes   []addr.Noun
+	batches map[addr.Noun]*client.Batch
+}
+
+func (l *Lab) round() *round { return &round{lab: l, batches: map[addr.Noun]*client.Batch{}} }
+
+// on returns the machine's batch.
+func (r *round) on(n addr.Noun) *client.Batch {
+	b, ok := r.batches[n]
+	if !ok {
+		b = new(client.Batch)
+		r.batches[n], r.nodes = b, append(r.nodes, n)
+	}
+	return b
+}
+
+// run sends all batches and waits for all of them. The error joins a
+// [*NodeError] for each machine that failed.
+func (r *round) run(ctx context.Context) error {
+	errs := make([]error, len(r.nodes))
+	var wg sync.WaitGroup
+	for i, n := range r.nodes {
+		wg.Go(func() { errs[i] = r.lab.send(ctx, n, r.batches[n]) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *Lab) send(ctx context.Context, n addr.Noun, b *client.Batch) error {
+	c := l.Node(n)
+	if c == nil {
+		return &NodeError{n, errors.New("the machine has no connection")}
+	}
+	if err := b.Run(ctx, c); err != nil {
+		return &NodeError{n, err}
+	}
+	return nil
+}
+
+// do carries out one call on one machine.
+func do[A, R any](ctx context.Context, l *Lab, n addr.Noun, call proto.Call[A, R], args A) (R, error) {
+	var b client.Batch
+	f := client.Add(&b, call, args)
+	err := l.send(ctx, n, &b)
+	return f.Value(), err
+}
+
+// cast is the machines that take part in an experiment or a proof, resolved.
+type cast struct {
+	service  lang.Service
+	director part
+	clients  []part
+	backends []part // each once, in the order of the real servers
+	// tunnels maps a backend to the device on which it receives from the
+	// director, "" when the service does not tunnel.
+	tunnels map[addr.Noun]string
+	// macs maps the MAC of every machine's every card to the machine.
+	macs map[string]addr.Noun
+}
+
+// part is one machine and its card on the measured network.
+type part struct {
+	noun      addr.Noun
+	device    string
+	mac       string
+	addresses []netip.Addr // of that card
+}
+
+// cast resolves the machines of a service and its clients. The topology has
+// been validated, so that a gap here is a fault of the program.
+func (l *Lab) cast(service addr.Noun, clients []addr.Noun) (*cast, error) {
+	svc, ok := l.Topology.Service(service)
+	if !ok {
+		return nil, fmt.Errorf("%s is not in the topology", service)
+	}
+	c := &cast{service: svc, tunnels: map[addr.Noun]string{}, macs: map[string]addr.Noun{}}
+	for _, m := range l.Topology.Machines {
+		for i := range m.NICs {
+			if _, mac := l.Devices.NIC(m.Noun, i); mac != "" {
+				c.macs[mac] = m.Noun
+			}
+		}
+	}
+	var err error
+	if c.director, err = l.part(svc.Director, addr.Noun{}); err != nil {
+		return nil, err
+	}
+	for _, n := range clients {
+		p, err := l.part(n, addr.Noun{})
+		if err != nil {
+			return nil, err
+		}
+		c.clients = append(c.clients, p)
+	}
+	for _, r := range svc.RealServers {
+		if slices.ContainsFunc(c.backends, func(p part) bool { return p.noun == r.Backend }) {
+			continue
+		}
+		p, err := l.part(r.Backend, addr.Noun{})
+		if err != nil {
+			return nil, err
+		}
+		c.backends = append(c.backends, p)
+		if !r.Tunnel.IsZero() {
+			c.tunnels[r.Backend] = l.Devices.Tunnel(r.Tunnel)
+		}
+	}
+	return c, nil
+}
+
+// part finds a machine's card on a network; a zero network means the first card.
+func (l *Lab) part(n, network addr.Noun) (part, error) {
+	m, ok := l.Topology.Machine(n)
+	if !ok || len(m.NICs) == 0 {
+		return part{}, fmt.Errorf("%s is not in the topology, or has no network card", n)
+	}
+	i := max(0, slices.IndexFunc(m.NICs, func(c lang.NIC) bool { return c.Network == network }))
+	device, mac := l.Devices.NIC(n, i)
+	return part{noun: n, device: device, mac: mac, addresses: m.NICs[i].Addresses}, nil
+}
+
+// only keeps the first n clients.
+func (c *cast) only(clients int) []part { return c.clients[:min(clients, len(c.clients))] }
+
+// counters are those of a machine that are read before and after the load.
+func (c *cast) counters(p part) proto.CountersSpec {
+	spec := proto.CountersSpec{Links: []string{p.device}}
+	if p.noun.Kind == addr.Backend {
+		spec.Named = true
+		if tun := c.tunnels[p.noun]; tun != "" {
+			spec.Tunnels = []string{tun}
+		}
+	}
+	return spec
+}
