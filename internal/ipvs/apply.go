@@ -27,7 +27,7 @@ func (h *Handle) Apply(ctx context.Context, s proto.IPVSService) (proto.IPVSServ
 	if err := validate(want); err != nil {
 		return proto.IPVSService{}, err
 	}
-	if err := h.k.loadScheduler(want.Scheduler); err != nil {
+	if err := h.k.loadScheduler(ctx, want.Scheduler); err != nil {
 		return proto.IPVSService{}, err
 	}
 	if err := h.setTimeouts(ctx, want.Timeouts); err != nil {

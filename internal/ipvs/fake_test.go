@@ -183,7 +183,7 @@ func (m *model) conns() ([]proto.IPVSConn, error)    { return slices.Clone(m.tab
 func (m *model) totals() (proto.IPVSTotals, error)   { return m.live, nil }
 func (m *model) sysctls() (map[string]string, error) { return maps.Clone(m.sys), nil }
 func (m *model) close()                              { m.closed = true }
-func (m *model) loadScheduler(name string) error {
+func (m *model) loadScheduler(_ context.Context, name string) error {
 	if m.lacks[name] {
 		return &MissingModuleError{Modules: []string{schedulerModule(name)}}
 	}

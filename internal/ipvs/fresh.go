@@ -48,7 +48,7 @@ func (h *Handle) Fresh(ctx context.Context, spec proto.IPVSFreshSpec) (proto.IPV
 		return state, err
 	}
 	for _, s := range want {
-		if err := h.k.loadScheduler(s.Scheduler); err != nil {
+		if err := h.k.loadScheduler(ctx, s.Scheduler); err != nil {
 			return state, err
 		}
 	}

@@ -31,13 +31,13 @@ type Handle struct {
 	wait func(ctx context.Context, d time.Duration) error
 }
 
-// Open returns a handle. IPVS must be there (see [Preflight]), else the error
+// Open returns a handle; load serves schedulers that are asked for later. IPVS must be there (see [Preflight]), else the error
 // is a [*MissingModuleError].
-func Open(ctx context.Context) (*Handle, error) {
+func Open(ctx context.Context, load LoadModule) (*Handle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	k, err := openLinux()
+	k, err := openLinux(load)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package ipvs
 
-import "github.com/lvslab/lvslab/internal/agent/proto"
+import (
+	"context"
+
+	"github.com/lvslab/lvslab/internal/agent/proto"
+)
 
 // kernel is the running IPVS in the terms of package proto, without any policy:
 // each method is one request. The real one is [linuxKernel]; tests use a model
@@ -22,6 +26,6 @@ type kernel interface {
 	totals() (proto.IPVSTotals, error)
 	sysctls() (map[string]string, error) // net.ipv4.vs.name → value
 	setSysctl(name, value string) error
-	loadScheduler(name string) error
+	loadScheduler(ctx context.Context, name string) error
 	close()
 }

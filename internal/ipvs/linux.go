@@ -29,11 +29,12 @@ const (
 // linuxKernel is the real thing: moby/ipvs for the writes that it does right,
 // our own netlink for the rest, procfs for the table and the totals.
 type linuxKernel struct {
-	m *moby.Handle
-	g *genl
+	m    *moby.Handle
+	g    *genl
+	load LoadModule
 }
 
-func openLinux() (*linuxKernel, error) {
+func openLinux(load LoadModule) (*linuxKernel, error) {
 	g, err := openGenl()
 	if err != nil {
 		return nil, &MissingModuleError{Modules: []string{"ip_vs"}, Detail: "no netlink family IPVS: " + err.Error()}
@@ -42,7 +43,7 @@ func openLinux() (*linuxKernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening IPVS: %w", err)
 	}
-	return &linuxKernel{m: m, g: g}, nil
+	return &linuxKernel{m: m, g: g, load: load}, nil
 }
 
 func (k *linuxKernel) close() { k.m.Close() }
@@ -195,10 +196,8 @@ func (k *linuxKernel) setSysctl(name, value string) error {
 	return err
 }
 
-func (k *linuxKernel) loadScheduler(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return loadModule(ctx, schedulerModule(name))
+func (k *linuxKernel) loadScheduler(ctx context.Context, name string) error {
+	return k.load.module(ctx, schedulerModule(name))
 }
 
 func wrap(err error, doing, what string) error {

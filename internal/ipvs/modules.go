@@ -14,18 +14,23 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
+// LoadModule loads a kernel module with what it depends on; one that is there
+// already is no error. The agent brings its own, since a run of modprobe costs
+// about 0.1 s under emulation; nil stands for modprobe.
+type LoadModule func(ctx context.Context, name string) error
+
 // Preflight loads ip_vs and the schedulers named and says what is running. It
 // must succeed before [Open]: moby/ipvs looks the netlink family up once per
 // process and, when that failed, reports success for every write (moby/ipvs#27).
 // What is missing comes back as one [*MissingModuleError].
-func Preflight(ctx context.Context, needs proto.IPVSNeeds) (proto.IPVSInfo, error) {
+func Preflight(ctx context.Context, load LoadModule, needs proto.IPVSNeeds) (proto.IPVSInfo, error) {
 	var info proto.IPVSInfo
-	if err := loadModule(ctx, "ip_vs"); err != nil {
+	if err := load.module(ctx, "ip_vs"); err != nil {
 		return info, err
 	}
 	missing := &MissingModuleError{}
 	for _, s := range needs.Schedulers {
-		err := loadModule(ctx, schedulerModule(s))
+		err := load.module(ctx, schedulerModule(s))
 		var m *MissingModuleError
 		switch {
 		case errors.As(err, &m):
@@ -53,31 +58,34 @@ func Preflight(ctx context.Context, needs proto.IPVSNeeds) (proto.IPVSInfo, erro
 
 func schedulerModule(name string) string { return "ip_vs_" + name }
 
-// loadModule makes sure that a module is loaded; one that is there already, or
-// built in, costs a stat or a run of modprobe and is fine.
-func loadModule(ctx context.Context, name string) error {
+// module makes sure that a module is loaded. Any failure but the end of the
+// context is a [*MissingModuleError].
+func (load LoadModule) module(ctx context.Context, name string) error {
 	if strings.ContainsAny(name, "/ \t\n-") {
 		return &MissingModuleError{Modules: []string{name}, Detail: "not a name"}
 	}
 	if _, err := os.Stat("/sys/module/" + name); err == nil {
 		return nil
 	}
-	path, err := exec.LookPath("modprobe")
-	if err != nil {
-		path = "/sbin/modprobe" // an agent under a bare PID 1 may have no PATH
+	if load == nil {
+		load = modprobe
 	}
-	out, err := exec.CommandContext(ctx, path, "-q", name).CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() != nil {
+	err := load(ctx, name)
+	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("loading %s: %w", name, ctx.Err())
 	}
-	detail := string(bytes.TrimSpace(out))
-	if detail == "" {
-		detail = err.Error()
+	if err != nil {
+		return &MissingModuleError{Modules: []string{name}, Detail: err.Error()}
 	}
-	return &MissingModuleError{Modules: []string{name}, Detail: detail}
+	return nil
+}
+
+func modprobe(ctx context.Context, name string) error {
+	out, err := exec.CommandContext(ctx, "modprobe", name).CombinedOutput()
+	if msg := bytes.TrimSpace(out); err != nil && len(msg) > 0 {
+		return errors.New(string(msg))
+	}
+	return err
 }
 
 // tunnelsKnown checks the kernel's age: GUE came with 5.2 and GRE with 5.3
