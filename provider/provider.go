@@ -98,6 +98,10 @@ type Reason struct {
 	Text string `json:"text"`
 }
 
+// Changed is the text of a reason that knows only that an attribute differs.
+// The plan says in its place who changed it, the topology or somebody else.
+const Changed = "changed"
+
 // Planned is a provider's answer to "what must happen to get from prior to desired".
 type Planned struct {
 	Action  Action
@@ -148,7 +152,7 @@ func PlanBySchema(s Schema, r Resource, prior cty.Value) Planned {
 		if want.RawEquals(have) {
 			continue
 		}
-		p.Reasons = append(p.Reasons, Reason{Attribute: name, Text: "changed"})
+		p.Reasons = append(p.Reasons, Reason{Attribute: name, Text: Changed})
 		if a.Replace {
 			p.Action = Replace
 		} else if p.Action == NoOp {
