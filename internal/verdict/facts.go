@@ -1,0 +1,51 @@
+package verdict
+
+import "github.com/lvslab/lvslab/internal/artifact"
+
+// Facts are what the rules must know about the study beside its rows. They are
+// kept in summary.json, so that a result can be judged again without its
+// topology.
+type Facts struct {
+	Experiment  string   `json:"experiment"` // label, as in runs.csv
+	Service     string   `json:"service"`    // service.dns
+	VIPs        []string `json:"vips"`
+	Scheduler   string   `json:"scheduler"` // declared; a factor may override it
+	OnePacket   bool     `json:"one_packet"`
+	Flags       []string `json:"flags,omitempty"`
+	Protocol    string   `json:"protocol"`
+	Forward     string   `json:"forward"` // tunnel, direct or masquerade
+	Persistence bool     `json:"persistence"`
+	// ClientAddresses is the number of source addresses of the clients together.
+	ClientAddresses int    `json:"client_addresses"`
+	Blocks          int    `json:"blocks"` // iterations planned
+	Accelerator     string `json:"accelerator"`
+	// Factors are the names of the factors in declared order.
+	Factors []string `json:"factors"`
+	// Treatments are those planned, in declared order. Settings of a treatment
+	// that is not listed are taken from its rows and from the fields above.
+	Treatments []Treatment `json:"treatments"`
+}
+
+// Treatment is one treatment with the settings that decide what IPVS does.
+type Treatment struct {
+	ID              string            `json:"treatment_id"`
+	Factors         map[string]string `json:"factors,omitempty"` // as in runs.csv
+	Scheduler       string            `json:"scheduler"`
+	OnePacket       bool              `json:"one_packet"`
+	Flags           []string          `json:"flags,omitempty"`
+	VIPs            int               `json:"vips"`
+	ClientAddresses int               `json:"client_addresses"`
+}
+
+// fromRow derives the settings of a treatment that the facts do not list.
+func (f Facts) fromRow(r artifact.Run) Treatment {
+	t := Treatment{ID: r.TreatmentID, Factors: r.Factors, Scheduler: f.Scheduler, OnePacket: f.OnePacket,
+		Flags: f.Flags, VIPs: len(f.VIPs), ClientAddresses: f.ClientAddresses}
+	if s, ok := r.Factors["scheduler"]; ok {
+		t.Scheduler = s
+	}
+	if s, ok := r.Factors["one_packet"]; ok {
+		t.OnePacket = s == "true"
+	}
+	return t
+}
