@@ -69,4 +69,5 @@ type QueryAnswer struct {
 	Source    netip.Addr `json:"source"`
 	LocalPort uint16     `json:"local_port"`
 	RTTUS     int64      `json:"rtt_us"`
+	Refused   bool       `json:"refused,omitempty"`
 }

@@ -1,6 +1,9 @@
 package proto
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Calls about the guest's network. Each write is read back before it returns.
 var (
@@ -122,4 +125,27 @@ type PingSpec struct {
 type PingResult struct {
 	Sent  int   `json:"sent"`
 	RTTUS int64 `json:"rtt_us"`
+}
+
+// KernelOrder returns addresses in the order in which the kernel lists them
+// when they are added as declared: IPv4 first, of these the first of each
+// subnet (the primary ones) before the others (net/ipv4/devinet.c,
+// __inet_insert_ifa), then IPv6, whose order has no meaning, sorted. Two lists
+// mean the same when their KernelOrder is the same.
+func KernelOrder(declared []netip.Prefix) []netip.Prefix {
+	var primary, secondary, six []netip.Prefix
+	subnets := map[netip.Prefix]bool{}
+	for _, p := range declared {
+		switch subnet := p.Masked(); {
+		case p.Addr().Is6():
+			six = append(six, p)
+		case subnets[subnet]:
+			secondary = append(secondary, p)
+		default:
+			subnets[subnet] = true
+			primary = append(primary, p)
+		}
+	}
+	slices.SortFunc(six, netip.Prefix.Compare)
+	return slices.Concat(primary, secondary, six)
 }
