@@ -63,7 +63,7 @@ func tooFew(s *study, few, counted []run) Verdict {
 	}
 	whichever := "with scheduler " + names(kinds, "scheduler")
 	if len(kinds) > 1 {
-		whichever = fmt.Sprintf("whichever of the %s schedulers was set", count(len(kinds)))
+		whichever = fmt.Sprintf("whichever of the %s schedulers was set", Count(len(kinds)))
 	}
 	if pHigh == 1 && dHigh == 1 && dLow == 1 && cHigh == 1 && cLow == 1 {
 		v.Text = fmt.Sprintf("In %s all queries came from 1 source port, so IPVS made 1 decision and sent everything to 1 of %s backends, %s.",
@@ -172,7 +172,7 @@ func sameBackend(s *study, list []pinning) Verdict {
 		Text: describeClass("", list) + "."}
 	if len(list) > 1 {
 		v.Text = describeClass("All "+some(len(list), "treatment"), list) + "."
-		v.Text += fmt.Sprintf(" To the backends these %s treatments were one and the same.", count(len(list)))
+		v.Text += fmt.Sprintf(" To the backends these %s treatments were one and the same.", Count(len(list)))
 		v.Remedy = "Expect no difference between them; use more source ports" + anotherVIP(s, list) + " to make them differ."
 	} else {
 		v.Title = "One backend got everything"
@@ -201,7 +201,7 @@ func describeClass(who string, class []pinning) string {
 		head = head && p.head
 	}
 	n := runsOf(gs)
-	where := short(class[0].backend)
+	where := Short(class[0].backend)
 	if head {
 		where += ", the list head,"
 	}
@@ -285,7 +285,7 @@ func hasScheduler(s *study) bool { return slices.Contains(s.Factors, "scheduler"
 
 func rowsFor(s *study, some []run) string {
 	if len(some) == len(s.valid) {
-		return "valid = true (" + count(len(some)) + ")"
+		return "valid = true (" + Count(len(some)) + ")"
 	}
 	return firstIDs(some)
 }

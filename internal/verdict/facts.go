@@ -37,8 +37,14 @@ type Treatment struct {
 	ClientAddresses int               `json:"client_addresses"`
 }
 
-// fromRow derives the settings of a treatment that the facts do not list.
-func (f Facts) fromRow(r artifact.Run) Treatment {
+// TreatmentOf returns the treatment of a row: the planned one, or for one that
+// the facts do not list what its row and the declared settings say.
+func (f Facts) TreatmentOf(r artifact.Run) Treatment {
+	for _, t := range f.Treatments {
+		if t.ID == r.TreatmentID {
+			return t
+		}
+	}
 	t := Treatment{ID: r.TreatmentID, Factors: r.Factors, Scheduler: f.Scheduler, OnePacket: f.OnePacket,
 		Flags: f.Flags, VIPs: len(f.VIPs), ClientAddresses: f.ClientAddresses}
 	if s, ok := r.Factors["scheduler"]; ok {

@@ -87,7 +87,7 @@ func idleNames(groups []group) string {
 	for _, g := range groups {
 		for _, r := range g.runs {
 			b := idleChoice(g.Scheduler, r)
-			name := short(b.Backend)
+			name := Short(b.Backend)
 			if b.Position == 0 {
 				name += " (list head)"
 			}
@@ -133,11 +133,11 @@ func onePacket(s *study) []Verdict {
 		r := differ[0]
 		d := "unknown"
 		if r.Decisions != nil {
-			d = count(*r.Decisions)
+			d = Count(*r.Decisions)
 		}
 		out = append(out, Verdict{ID: "one-packet-off", Level: Caution, Title: "one_packet did not act everywhere",
 			Text: fmt.Sprintf("In %s with one_packet the decisions are not the packets or rows were left in the table; %s has %s decisions, %s packets and %s.",
-				of(len(differ), len(differ)+len(on), "run"), r.RunID, d, count(r.packets()), some(r.ConnRowsAfter, "row")),
+				of(len(differ), len(differ)+len(on), "run"), r.RunID, d, Count(r.packets()), some(r.ConnRowsAfter, "row")),
 			Evidence: []Evidence{{artifact.RunsFile, firstIDs(differ), "decisions, conn_rows_after", fmt.Sprintf("%s, %d", d, r.ConnRowsAfter)}},
 			Remedy:   "Look at raw/" + r.RunID + "/ipvs.json: the flag must be set there."})
 	} else if len(on) > 0 {

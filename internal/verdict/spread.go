@@ -74,7 +74,7 @@ func evenly(groups []group, split, answers string) Verdict {
 	low, high := spanGroups(groups, func(r run) int { return *r.Decisions })
 	backends, _ := spanGroups(groups, func(r run) int { return len(r.usable()) })
 	text := fmt.Sprintf("%s spread %s over %s backends as evenly as whole decisions allow in %s", names(labels(groups), "treatment"),
-		decided(low, high), count(backends), of(n, n, "run"))
+		decided(low, high), Count(backends), of(n, n, "run"))
 	if split != "" && len(split) <= 40 {
 		text += " (" + split + ")"
 	}
@@ -137,7 +137,7 @@ func sharesOf(g group) string {
 	slices.Sort(order)
 	var parts []string
 	for _, b := range order {
-		parts = append(parts, short(b)+" "+percentBetween(low[b], high[b]))
+		parts = append(parts, Short(b)+" "+percentBetween(low[b], high[b]))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -71,7 +71,7 @@ func (s *study) group() {
 		if !ok {
 			i = len(s.groups)
 			at[r.TreatmentID] = i
-			s.groups = append(s.groups, group{Treatment: s.fromRow(r.Run)})
+			s.groups = append(s.groups, group{Treatment: s.TreatmentOf(r.Run)})
 		}
 		s.groups[i].runs = append(s.groups[i].runs, r)
 	}
@@ -156,5 +156,5 @@ func (r run) spare() bool {
 	return r.Decisions != nil && len(r.usable()) > 1 && *r.Decisions >= len(r.usable())
 }
 
-// short is a backend's name without its kind: ns[0].
-func short(backend string) string { return strings.TrimPrefix(backend, "backend.") }
+// Short is a backend's name without its kind: ns[0].
+func Short(backend string) string { return strings.TrimPrefix(backend, "backend.") }

@@ -94,7 +94,7 @@ func losses(s *study) []Verdict {
 	columns := "queries_planned, queries_sent, answers_ok, unanswered"
 	if len(hit) == 0 {
 		return append(dnsperfDiffers(s), Verdict{ID: "nothing-lost", Level: OK, Title: "Nothing lost",
-			Text:     fmt.Sprintf("%s of %s queries got an accepted answer.", count(ok), count(planned)),
+			Text:     fmt.Sprintf("%s of %s queries got an accepted answer.", Count(ok), Count(planned)),
 			Evidence: []Evidence{{artifact.RunsFile, "valid = true", columns, fmt.Sprintf("sums %d, %d, %d, %d", planned, sent, ok, unanswered)}}})
 	}
 	parts := []string{}
@@ -103,14 +103,14 @@ func losses(s *study) []Verdict {
 		what string
 	}{{planned - sent, "never sent"}, {unanswered, "unanswered"}, {wrong, "answered wrongly"}, {late, "answered too late"}, {duplicate, "answered more than once"}} {
 		if p.n != 0 {
-			parts = append(parts, count(p.n)+" "+p.what)
+			parts = append(parts, Count(p.n)+" "+p.what)
 		}
 	}
 	var gaps []string
 	for _, f := range sortedKeys(flags) {
 		gaps = append(gaps, fmt.Sprintf("%s in %s", f, some(flags[f], "run")))
 	}
-	text := fmt.Sprintf("%s of %s queries got an accepted answer; in %s something went another way", count(ok), count(planned), of(len(hit), len(s.valid), "run"))
+	text := fmt.Sprintf("%s of %s queries got an accepted answer; in %s something went another way", Count(ok), Count(planned), of(len(hit), len(s.valid), "run"))
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")
 	}
@@ -146,7 +146,7 @@ func dnsperfDiffers(s *study) []Verdict {
 	r := differ[0]
 	return []Verdict{{ID: "dnsperf-differs", Level: Caution, Title: "dnsperf counts differently",
 		Text: fmt.Sprintf("In %s dnsperf's completed queries are not the accepted answers of the capture; in %s it says %s and the capture %s.",
-			of(len(differ), seen, "run"), r.RunID, count(*r.DNSPerfCompleted), count(r.AnswersOK)),
+			of(len(differ), seen, "run"), r.RunID, Count(*r.DNSPerfCompleted), Count(r.AnswersOK)),
 		Evidence: []Evidence{{artifact.RunsFile, firstIDs(differ), "dnsperf_completed, answers_ok", fmt.Sprintf("%d, %d", *r.DNSPerfCompleted, r.AnswersOK)}},
 		Remedy:   "Use answers_ok: dnsperf takes any rcode from any address as completed."}}
 }

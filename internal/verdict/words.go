@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// count writes a whole number with a comma between thousands.
-func count[T ~int | ~int64](n T) string {
+// Count writes a whole number with a comma between thousands.
+func Count[T ~int | ~int64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
 	sign := ""
 	if n < 0 {
@@ -22,11 +22,11 @@ func count[T ~int | ~int64](n T) string {
 
 // of writes "n of m things", with the thing in the right number.
 func of(n, m int, thing string) string {
-	return count(n) + " of " + count(m) + " " + plural(m, thing)
+	return Count(n) + " of " + Count(m) + " " + plural(m, thing)
 }
 
 // some writes "n things".
-func some[T ~int | ~int64](n T, thing string) string { return count(n) + " " + plural(int(n), thing) }
+func some[T ~int | ~int64](n T, thing string) string { return Count(n) + " " + plural(int(n), thing) }
 
 func plural(n int, thing string) string {
 	switch {
@@ -66,13 +66,13 @@ func names(list []string, thing string) string {
 // between writes "a" or "a to b" of numbers that were counted.
 func between(low, high int) string {
 	if low == high {
-		return count(low)
+		return Count(low)
 	}
-	return count(low) + " to " + count(high)
+	return Count(low) + " to " + Count(high)
 }
 
-// percent writes a share with as many places as tell it from 0 and 1.
-func percent(v float64) string {
+// Percent writes a share with as many places as tell it from 0 and 1.
+func Percent(v float64) string {
 	p := 100 * v
 	switch {
 	case p == math.Trunc(p):
@@ -85,10 +85,10 @@ func percent(v float64) string {
 
 // percentBetween writes "97.9 % to 100 %", or one of them.
 func percentBetween(low, high float64) string {
-	if percent(low) == percent(high) {
-		return percent(low)
+	if Percent(low) == Percent(high) {
+		return Percent(low)
 	}
-	return percent(low) + " to " + percent(high)
+	return Percent(low) + " to " + Percent(high)
 }
 
 // labels are the short names of groups.
@@ -114,7 +114,7 @@ func firstIDs(runs []run) string {
 	var ids []string
 	for i, r := range runs {
 		if i == 3 {
-			ids = append(ids, fmt.Sprintf("and %s more", count(len(runs)-3)))
+			ids = append(ids, fmt.Sprintf("and %s more", Count(len(runs)-3)))
 			break
 		}
 		ids = append(ids, r.RunID)
