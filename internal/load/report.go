@@ -1,0 +1,197 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Report is what dnsperf says about itself. It stands beside the outcomes found
+// in a capture, never instead of them: any rcode from any source counts as
+// completed, and the run time ends at the last answer and not at the last
+// time-out.
+type Report struct {
+	Version string // 2.10.0
+	// Updates is true when dnsperf sent dynamic updates (-u).
+	Updates     bool
+	Sent        int
+	Completed   int
+	Lost        int
+	Interrupted int
+	Rcodes      map[string]int
+	// RequestBytes and ResponseBytes are average DNS message sizes.
+	RequestBytes, ResponseBytes int
+	RunTime                     float64 // seconds
+	QPS                         float64
+	Latency                     *ReportLatency // nil when nothing completed
+	// Reason is why it stopped: "end of file", "time limit" or "interruption".
+	Reason string
+	// Reconnections of TCP; from 2.14 on attempts beyond the successful ones.
+	Reconnections int
+}
+
+// ReportLatency is in seconds. StdDev is 0 when there was one answer only.
+type ReportLatency struct{ Avg, Min, Max, StdDev float64 }
+
+// ErrNoReport says that the output holds no complete final report, for
+// instance because dnsperf was killed or found no data.
+var ErrNoReport = errors.New("no dnsperf report")
+
+// ParseReport reads the output of dnsperf 2.0 to 2.14 with UDP or TCP. The
+// labels have not changed over these versions; blocks that came later (interval
+// statistics, histograms) are passed over.
+func ParseReport(stdout string) (Report, error) {
+	p := reportParser{r: Report{Rcodes: map[string]int{}}}
+	for _, line := range strings.Split(stdout, "\n") {
+		if err := p.line(strings.TrimSpace(line)); err != nil {
+			return Report{}, err
+		}
+	}
+	if !p.statistics || p.seen != seenAll {
+		return Report{}, fmt.Errorf("%w: %s", ErrNoReport, lastLine(stdout))
+	}
+	return p.r, nil
+}
+
+// The lines without which a report is not complete.
+const (
+	seenSent = 1 << iota
+	seenCompleted
+	seenLost
+	seenRunTime
+	seenQPS
+	seenAll = 1<<iota - 1
+)
+
+type reportParser struct {
+	r          Report
+	statistics bool // inside the final block
+	interval   bool // inside a block of -S, which has the same labels
+	seen       int
+}
+
+func (p *reportParser) line(s string) error {
+	switch {
+	case strings.HasPrefix(s, "Version ") || strings.HasPrefix(s, "Nominum Version "):
+		p.r.Version = s[strings.LastIndexByte(s, ' ')+1:]
+		return nil
+	case strings.HasPrefix(s, "[Status] Testing complete ("):
+		p.r.Reason = strings.TrimSuffix(strings.TrimPrefix(s, "[Status] Testing complete ("), ")")
+		return nil
+	case s == "Statistics:":
+		p.statistics, p.interval = true, false
+		return nil
+	case s == "Interval Statistics:":
+		p.interval = true
+		return nil
+	}
+	label, rest, ok := strings.Cut(s, ":")
+	if !ok || !p.statistics || p.interval {
+		return nil
+	}
+	if err := p.field(label, strings.Fields(rest)); err != nil {
+		return fmt.Errorf("dnsperf's %q: %w", s, err)
+	}
+	return nil
+}
+
+func (p *reportParser) field(label string, f []string) (err error) {
+	if rest, ok := strings.CutPrefix(label, "Updates "); ok {
+		p.r.Updates = true
+		label = "Queries " + rest
+	}
+	switch label {
+	case "Queries sent":
+		p.r.Sent, err = p.count(f, seenSent)
+	case "Queries completed":
+		p.r.Completed, err = p.count(f, seenCompleted)
+	case "Queries lost":
+		p.r.Lost, err = p.count(f, seenLost)
+	case "Queries interrupted":
+		p.r.Interrupted, err = p.count(f, 0)
+	case "Response codes":
+		err = p.rcodes(f)
+	case "Average packet size":
+		if len(f) == 4 {
+			p.r.RequestBytes, err = strconv.Atoi(strings.TrimSuffix(f[1], ","))
+			if err == nil {
+				p.r.ResponseBytes, err = strconv.Atoi(f[3])
+			}
+		}
+	case "Run time (s)":
+		p.r.RunTime, err = p.number(f, seenRunTime)
+	case "Queries per second":
+		p.r.QPS, err = p.number(f, seenQPS)
+	case "Average Latency (s)":
+		err = p.latency(f)
+	case "Latency StdDev (s)":
+		if p.r.Latency != nil {
+			p.r.Latency.StdDev, err = p.number(f, 0)
+		}
+	case "Reconnections":
+		p.r.Reconnections, err = p.count(f, 0)
+	}
+	return err
+}
+
+func (p *reportParser) count(f []string, mark int) (int, error) {
+	if len(f) == 0 {
+		return 0, errors.New("no number")
+	}
+	n, err := strconv.Atoi(f[0])
+	if err == nil && n < 0 {
+		err = fmt.Errorf("%d", n)
+	}
+	p.seen |= mark
+	return n, err
+}
+
+func (p *reportParser) number(f []string, mark int) (float64, error) {
+	if len(f) == 0 {
+		return 0, errors.New("no number")
+	}
+	v, err := strconv.ParseFloat(f[0], 64)
+	p.seen |= mark
+	return v, err
+}
+
+// rcodes reads "NOERROR 90 (90.00%), SERVFAIL 10 (10.00%)"; empty when nothing completed.
+func (p *reportParser) rcodes(f []string) error {
+	if len(f)%3 != 0 {
+		return errors.New("want NAME N (P%) of each")
+	}
+	for ; len(f) > 0; f = f[3:] {
+		n, err := strconv.Atoi(f[1])
+		if err != nil {
+			return err
+		}
+		p.r.Rcodes[f[0]] = n
+	}
+	return nil
+}
+
+// latency reads "A (min B, max C)". Without an answer dnsperf prints zeros.
+func (p *reportParser) latency(f []string) error {
+	if len(f) != 5 || p.r.Completed == 0 {
+		return nil
+	}
+	var l ReportLatency
+	for i, to := range map[int]*float64{0: &l.Avg, 2: &l.Min, 4: &l.Max} {
+		v, err := strconv.ParseFloat(strings.TrimRight(f[i], ",)"), 64)
+		if err != nil {
+			return err
+		}
+		*to = v
+	}
+	p.r.Latency = &l
+	return nil
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "it printed nothing"
+	}
+	return "its last line is " + strconv.Quote(s[strings.LastIndexByte(s, '\n')+1:])
+}
