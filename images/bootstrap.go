@@ -187,7 +187,7 @@ func bootstrapFailure(ctx context.Context, recipe Recipe, output string, err err
 		}
 	}
 	return diag.Fail(err, "The packages of the image could not be unpacked",
-		"Read what mmdebstrap reports below; `apt-get update` shows whether the sources work.", "mmdebstrap for %s said:\n%s", recipe.Name, tail(output, 12))
+		"Read what mmdebstrap said; `apt-get update` shows whether the sources work.", "mmdebstrap for %s said:\n%s", recipe.Name, tail(output, 12))
 }
 
 // telling returns up to six lines that matter: the matching ones, then errors.

@@ -11,11 +11,11 @@ var Debian12 = Recipe{
 	Arch:  "amd64",
 	Epoch: 1_686_355_200, // 2023-06-10, the release of Debian 12
 	Packages: []string{
-		"linux-image-cloud-amd64", "bind9", "bind9-dnsutils", "busybox-static", "dnsperf", "ethtool",
+		"linux-image-cloud-amd64", "bash", "bind9", "bind9-dnsutils", "busybox-static", "dash", "dnsperf", "ethtool",
 		"iproute2", "ipvsadm", "kmod", "netbase", "nftables", "tcpdump",
 	},
 	Without: []string{
-		"adduser", "coreutils", "cpio", "debconf", "dpkg", "init-system-helpers", "initramfs-tools",
+		"adduser", "base-files", "coreutils", "cpio", "debconf", "debianutils", "dpkg", "init-system-helpers", "initramfs-tools",
 		"initramfs-tools-core", "klibc-utils", "libcap2-bin", "libperl5.36", "linux-base", "logsave", "lsb-base",
 		"passwd", "perl", "perl-base", "perl-modules-5.36", "sysvinit-utils", "tar", "udev", "usrmerge",
 	},
@@ -40,6 +40,7 @@ var Debian12 = Recipe{
 		"usr/lib/x86_64-linux-gnu/perl5/", "usr/lib/x86_64-linux-gnu/krb5/",
 		"usr/lib/systemd/", "usr/lib/sysctl.d/", "usr/lib/tmpfiles.d/", "usr/lib/udev/", "usr/lib/ufw/",
 		"usr/lib/locale/", "usr/lib/NetworkManager/", "usr/lib/networkd-dispatcher/", "usr/lib/modprobe.d/systemd.conf",
+		"etc/skel/", "usr/share/menu/", "usr/share/debianutils/", "usr/bin/bashbug", "usr/bin/clear_console",
 		"usr/sbin/arpd", "usr/lib/x86_64-linux-gnu/tc/q_atm.so", // the only users of libdb and libatm
 		"usr/lib/x86_64-linux-gnu/engines-3/",
 		"etc/apparmor.d/", "etc/apt/", "etc/cron.d/", "etc/cron.daily/", "etc/default/", "etc/dpkg/", "etc/fstab",
@@ -56,13 +57,13 @@ var Debian12 = Recipe{
 		ipcalc kill killall last less link ln logger logname losetup ls lzcat md5sum mdev microcom mkdir mke2fs
 		mkfifo mknod mktemp more mount mv nameif nc netstat nl nologin nproc nsenter od paste patch pidof
 		ping ping6 pivot_root poweroff printf ps pwd readlink realpath reboot renice reset resume rev rm rmdir route
-		run-parts sed seq setpriv setsid sh sha1sum sha256sum sha3sum sha512sum shred shuf sleep sort stat
+		run-parts sed seq setpriv setsid sha1sum sha256sum sha3sum sha512sum shred shuf sleep sort stat
 		strings stty switch_root sync sysctl syslogd tac tail tar taskset tee telnet test tftp time timeout top touch
 		tr traceroute traceroute6 true truncate ts tty tunctl udhcpc umount uname uncompress unexpand uniq unix2dos
 		unlink unlzma unshare unxz unzip uptime usleep uudecode uuencode vconfig vi watch wc wget which who whoami
 		xargs xxd xz xzcat yes zcat`),
 	Users: []User{
-		{Name: "root", ID: 0, Home: "/root", Shell: "/bin/sh"},
+		{Name: "root", ID: 0, Home: "/root", Shell: "/bin/bash"},
 		{Name: "bind", ID: 101, Home: "/var/cache/bind", Shell: "/usr/bin/nologin"},
 		{Name: "tcpdump", ID: 102, Home: "/", Shell: "/usr/bin/nologin"},
 		{Name: "nobody", ID: 65534, Home: "/nonexistent", Shell: "/usr/bin/nologin", Group: "nogroup"},
@@ -80,11 +81,14 @@ var Debian12 = Recipe{
 		"etc/hosts":         "127.0.0.1 localhost lvslab-guest\n::1 localhost ip6-localhost ip6-loopback\n",
 		"etc/hostname":      "lvslab-guest\n",
 		"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
-		"etc/profile":       "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin\nPS1='\\h:\\w\\$ '\nexport PATH\n",
-		"etc/shells":        "/bin/sh\n",
+		"etc/profile":       "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin\nexport PATH\n",
+		"etc/shells":        "/bin/sh\n/bin/bash\n",
 	},
+	// sh is dash and not busybox: the shell of Debian's busybox runs its own
+	// applets before any program, so `ip link add type ipip` would fail in it.
 	Links: map[string]string{
-		"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64",
+		"usr/bin/sh": "dash",
+		"bin":        "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64",
 		"var/run": "/run", "var/lock": "/run/lock", "etc/mtab": "/proc/mounts",
 	},
 }
