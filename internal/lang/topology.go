@@ -26,6 +26,23 @@ type Topology struct {
 
 	// Variables are the input variables as used, sensitive ones left out.
 	Variables map[string]cty.Value
+
+	// DependsOn are the explicit depends_on of a block's instances; a key with
+	// an empty list says that the argument stood there.
+	DependsOn map[addr.Noun][]addr.Noun
+
+	// Places says where arguments stand in the source, keyed
+	// "service.dns/scheduler", "director.lb/nic[0].address" and so on, for
+	// messages that want to point at the argument and not at its block.
+	Places map[string]diag.Range `json:"-"`
+}
+
+// Place is where an argument stands, or fallback when it was left out.
+func (t *Topology) Place(noun addr.Noun, argument string, fallback diag.Range) diag.Range {
+	if r, ok := t.Places[noun.String()+"/"+argument]; ok {
+		return r
+	}
+	return fallback
 }
 
 // Teardown says when the lab is taken down after an apply.

@@ -1,0 +1,252 @@
+package lang
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// Defaults of arguments that are left out.
+const (
+	defaultPort      = 53
+	defaultProtocol  = "udp"
+	defaultScheduler = "wlc" // ipvsadm's default
+	defaultForward   = "tunnel"
+	defaultTunnel    = "ipip"
+	defaultMTU       = 1500
+	defaultMemory    = 256 << 20 // what every measured lab ran with
+	defaultTTL       = 300
+	defaultURI       = "embedded"
+)
+
+// reader reads the arguments of one instance of one block, or of a block
+// inside it. What goes wrong is reported once and makes the noun broken, so
+// that later rules do not stumble over it.
+type reader struct {
+	e    *evaluator
+	b    *block
+	inst *instance
+	noun addr.Noun
+	path string // "" or nic[0]. and the like
+}
+
+func (e *evaluator) reader(b *block, inst *instance) *reader {
+	noun := b.noun
+	if inst != nil {
+		noun = noun.At(inst.key)
+	}
+	if b.broken {
+		e.broken[noun] = true
+	}
+	return &reader{e: e, b: b, inst: inst, noun: noun}
+}
+
+// sub reads a nested block.
+func (r *reader) sub(b *block, index int) *reader {
+	n := *r
+	n.b, n.path = b, fmt.Sprintf("%s%s[%d].", r.path, b.spec.name, index)
+	return &n
+}
+
+// owner names the block for messages.
+func (r *reader) owner() string {
+	if r.noun.IsZero() {
+		return r.b.title()
+	}
+	if r.path == "" {
+		return r.noun.String()
+	}
+	return r.b.title() + " of " + r.noun.String()
+}
+
+func (r *reader) fail() { r.e.broken[r.noun] = true }
+
+// place is the key of [Topology.Places].
+func (r *reader) place(arg string) string { return r.noun.String() + "/" + r.path + arg }
+
+// value evaluates an argument. given is false when it is absent, null, or wrong.
+func (r *reader) value(arg string, want cty.Type) (v cty.Value, given bool) {
+	a := r.b.args[arg]
+	if a == nil {
+		return cty.NilVal, false
+	}
+	res := r.raw(arg)
+	v, ok := r.e.as(res, want, arg, r.owner())
+	if !ok {
+		r.fail()
+		return cty.NilVal, false
+	}
+	v, _ = v.UnmarkDeep()
+	return v, !v.IsNull()
+}
+
+// raw evaluates an argument without a wish for its type, and notes its place.
+func (r *reader) raw(arg string) result {
+	a := r.b.args[arg]
+	spec, _ := r.b.spec.arg(arg)
+	res := r.e.eval(a.Expr, site{phase: spec.phase, inst: r.inst, handle: spec.handle})
+	r.e.places[r.place(arg)] = a.Expr.Range()
+	if vals := involved(a.Expr, res.ctx); len(vals) > 0 {
+		r.e.values[r.place(arg)] = vals
+	}
+	if !res.ok {
+		r.fail()
+	}
+	return res
+}
+
+// complain reports a bad value of an argument.
+func (r *reader) complain(arg, summary, remedy, format string, args ...any) {
+	r.fail()
+	d := diag.Errorf(summary, remedy, format, args...)
+	if a := r.b.args[arg]; a != nil {
+		d = d.At(a.Expr.Range())
+	} else {
+		d = d.At(r.b.rng)
+	}
+	d.Values = r.e.values[r.place(arg)]
+	if !r.noun.IsZero() {
+		d = d.For(r.noun.String())
+	}
+	r.e.problems.add(d)
+}
+
+func (r *reader) text(arg, def string) string {
+	if v, ok := r.value(arg, cty.String); ok {
+		return v.AsString()
+	}
+	return def
+}
+
+func (r *reader) flag(arg string, def bool) bool {
+	if v, ok := r.value(arg, cty.Bool); ok {
+		return v.True()
+	}
+	return def
+}
+
+// oneOf reads a text out of a closed list.
+func (r *reader) oneOf(arg, def string, allowed ...string) string {
+	s := r.text(arg, def)
+	if s != def && !contains(allowed, s) {
+		r.complain(arg, "Unknown value", suggest(s, allowed, "Write"), "%s of %s cannot be %q.", arg, r.owner(), s)
+		return def
+	}
+	return s
+}
+
+// whole reads a whole number within bounds.
+func (r *reader) whole(arg string, def, low, high int64) int64 {
+	v, ok := r.value(arg, cty.Number)
+	if !ok {
+		return def
+	}
+	n, acc := v.AsBigFloat().Int64()
+	if acc != big.Exact || n < low || n > high {
+		r.complain(arg, "Number out of range", fmt.Sprintf("Give a whole number from %d to %d.", low, high), "%s of %s is %s.", arg, r.owner(), render(v))
+		return def
+	}
+	return n
+}
+
+// real reads any number within bounds.
+func (r *reader) real(arg string, def, low, high float64) float64 {
+	v, ok := r.value(arg, cty.Number)
+	if !ok {
+		return def
+	}
+	f, _ := v.AsBigFloat().Float64()
+	if f < low || f > high {
+		r.complain(arg, "Number out of range", fmt.Sprintf("Give a number from %g to %g.", low, high), "%s of %s is %s.", arg, r.owner(), render(v))
+		return def
+	}
+	return f
+}
+
+func (r *reader) texts(arg string) []string {
+	v, ok := r.value(arg, cty.List(cty.String))
+	if !ok {
+		return nil
+	}
+	var out []string
+	for i, ev := range v.AsValueSlice() {
+		if ev.IsNull() {
+			r.complain(arg, "Null in a list", "Leave nulls out; compact(…) does so.", "Element %d of %s is null.", i, arg)
+			return nil
+		}
+		out = append(out, ev.AsString())
+	}
+	return out
+}
+
+// duration reads "300s" or "2ms", within bounds.
+func (r *reader) duration(arg string, def, low, high time.Duration) time.Duration {
+	v, ok := r.value(arg, cty.String)
+	if !ok {
+		return def
+	}
+	s := v.AsString()
+	d, why := parseDuration(s, low, high)
+	if why != "" {
+		r.complain(arg, "Not a duration", `Write a number with a unit: "300s", "2ms", "5m".`, "%s of %s is %q: %s.", arg, r.owner(), s, why)
+		return def
+	}
+	return d
+}
+
+func (r *reader) address(arg string) netip.Addr {
+	v, ok := r.value(arg, cty.String)
+	if !ok {
+		return netip.Addr{}
+	}
+	return r.parseAddress(arg, v.AsString())
+}
+
+func (r *reader) parseAddress(arg, s string) netip.Addr {
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil && hasPrefixLength(s):
+		r.complain(arg, "Not an address", "Leave the prefix length out: it follows from the network.", "%s of %s is %q.", arg, r.owner(), s)
+	case err != nil:
+		r.complain(arg, "Not an address", "Write an IPv4 address, for example 198.18.0.20.", "%s of %s is %q.", arg, r.owner(), s)
+	case !a.Is4():
+		r.complain(arg, "No IPv6 yet", "Write an IPv4 address.", "%s of %s is %s; this version speaks IPv4 only.", arg, r.owner(), s)
+	default:
+		return a
+	}
+	return netip.Addr{}
+}
+
+func hasPrefixLength(s string) bool {
+	_, err := netip.ParsePrefix(s)
+	return err == nil
+}
+
+// handles and handle read blocks.
+func (r *reader) handles(arg string, kinds ...addr.Kind) []addr.Noun {
+	if r.b.args[arg] == nil {
+		return nil
+	}
+	nouns, ok := r.e.handles(r.raw(arg), arg, r.owner(), kinds...)
+	if !ok {
+		r.fail()
+	}
+	return nouns
+}
+
+func (r *reader) handle(arg string, kinds ...addr.Kind) addr.Noun {
+	if r.b.args[arg] == nil {
+		return addr.Noun{}
+	}
+	n, ok := r.e.handle(r.raw(arg), arg, r.owner(), kinds...)
+	if !ok {
+		r.fail()
+	}
+	return n
+}

@@ -1,0 +1,94 @@
+package lang
+
+import (
+	"fmt"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// Conclusion is what checks and outputs come to.
+type Conclusion struct {
+	Outputs map[string]Output
+	Checks  []CheckResult // declared order, one for each assert
+}
+
+// Output is the value of an output block, handles taken out.
+type Output struct {
+	Value       cty.Value // unknown parts before the runs; without marks
+	Sensitive   bool
+	Description string
+}
+
+// CheckResult is one assert of a check block.
+type CheckResult struct {
+	Name    string // the check's label
+	Passed  bool
+	Unknown bool   // the condition depends on runs that have not been made
+	Message string // the error_message, when it did not pass
+	Range   diag.Range
+	Values  []diag.Value // that took part in the condition
+}
+
+// Conclude evaluates phase 4. Results are keyed by the experiment's label.
+// With nil results all that experiments yield is unknown but typed, which
+// finds misspelt attributes before anything is run; an experiment that is
+// missing from non-nil results stays unknown as well.
+func (c *Config) Conclude(sk *Skeleton, t *Topology, results map[string]ExperimentResult) (Conclusion, diag.Diagnostics) {
+	e := c.resolver(sk, t.addresses())
+	e.latest, e.results = phaseResults, results
+	out := e.conclude()
+	return out, e.problems.sorted()
+}
+
+func (e *evaluator) conclude() Conclusion {
+	out := Conclusion{Outputs: map[string]Output{}}
+	for _, b := range e.c.checks {
+		for _, n := range b.sub("assert") {
+			if n.args["condition"] != nil && n.args["error_message"] != nil {
+				out.Checks = append(out.Checks, e.assert(b, n))
+			}
+		}
+	}
+	for _, b := range e.c.outputs {
+		if o, ok := e.output(b); ok {
+			out.Outputs[b.label] = o
+		}
+	}
+	return out
+}
+
+func (e *evaluator) assert(check, b *block) CheckResult {
+	at := site{phase: phaseResults}
+	r := e.eval(b.args["condition"].Expr, at)
+	passed, known := e.truth(r, fmt.Sprintf("condition of check %q", check.label))
+	res := CheckResult{Name: check.label, Passed: known && passed, Unknown: r.ok && !known, Range: r.expr.Range(), Values: involved(r.expr, r.ctx)}
+	text := e.message(e.eval(b.args["error_message"].Expr, at)) // always: its mistakes count before the runs, too
+	if !res.Passed && !res.Unknown {
+		res.Message = text
+	}
+	return res
+}
+
+func (e *evaluator) output(b *block) (Output, bool) {
+	r := e.reader(b, nil)
+	o := Output{Sensitive: r.flag("sensitive", false), Description: r.text("description", "")}
+	a := b.args["value"]
+	if a == nil {
+		return o, false
+	}
+	res := e.eval(a.Expr, site{phase: phaseResults})
+	if !res.ok {
+		return o, false
+	}
+	v, marks := stripHandles(res.val).UnmarkDeep()
+	if len(marks) > 0 && !o.Sensitive {
+		d := diag.Errorf("Sensitive output", "Add sensitive = true to the output, or leave the value out.", "Output %q would show a sensitive value.", b.label).At(a.Expr.Range())
+		d.Values = involved(a.Expr, res.ctx)
+		e.problems.add(d)
+		return o, false
+	}
+	o.Value = v
+	return o, true
+}

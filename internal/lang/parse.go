@@ -1,0 +1,272 @@
+package lang
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// maxLabel bounds a label: labels become file names, host names and, shortened,
+// interface names.
+const maxLabel = 63
+
+// maxDepth bounds how deep brackets and unary operators may nest. The parser
+// and the evaluator recurse; hand-written files stay below 20.
+const maxDepth = 200
+
+// block is one block of the file with its grammar checked and its arguments
+// not yet evaluated.
+type block struct {
+	spec   *blockSpec
+	label  string
+	noun   addr.Noun // zero for blocks that nobody refers to by noun
+	args   map[string]*hclsyntax.Attribute
+	nested []*block
+	rng    hcl.Range // the header
+	broken bool      // a mistake was reported: rules about the block are silent
+}
+
+// sortedArgs returns the arguments in the order of the source.
+func (b *block) sortedArgs() []*hclsyntax.Attribute {
+	out := make([]*hclsyntax.Attribute, 0, len(b.args))
+	for _, a := range b.args {
+		out = append(out, a)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].NameRange.Start.Byte < out[j].NameRange.Start.Byte })
+	return out
+}
+
+// sub returns the nested blocks of that type.
+func (b *block) sub(name string) []*block {
+	var out []*block
+	for _, n := range b.nested {
+		if n.spec.name == name {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// title names the block for messages: service "dns", nic.
+func (b *block) title() string {
+	if b.label == "" {
+		return b.spec.name
+	}
+	return fmt.Sprintf("%s %q", b.spec.name, b.label)
+}
+
+// Config is a parsed topology: its grammar and its references are right, its
+// values are not known yet.
+type Config struct {
+	src       Source
+	lab       *block
+	provider  *block
+	variables []*variable
+	locals    map[string]*local
+
+	localOrder []*local // declared order
+	nouns      []*block // everything that has a noun, declared order
+	byNoun     map[addr.Noun]*block
+	checks     []*block
+	outputs    []*block
+	info       map[hclsyntax.Expression]*exprInfo
+}
+
+// Source returns the text that the configuration was parsed from.
+func (c *Config) Source() Source { return c.src }
+
+// local is one entry of a locals block.
+type local struct {
+	name  string
+	attr  *hclsyntax.Attribute
+	phase phase // the earliest phase in which it can be evaluated
+	state int   // of the phase's computation: 0 open, 1 under way, 2 known
+}
+
+type parser struct {
+	c        *Config
+	problems problems
+	firsts   map[string]hcl.Range // first declaration of each name
+}
+
+// Parse reads the grammar of all files, names and references included. When it
+// returns errors the configuration is nil; they are all that can be found
+// without the values of variables.
+func Parse(src Source) (*Config, diag.Diagnostics) {
+	c := &Config{src: src, locals: map[string]*local{}, byNoun: map[addr.Noun]*block{}, info: map[hclsyntax.Expression]*exprInfo{}}
+	p := &parser{c: c, firsts: map[string]hcl.Range{}}
+	var bodies []*hclsyntax.Body
+	for _, f := range src.Files {
+		if body := p.syntax(f); body != nil {
+			bodies = append(bodies, body)
+		}
+	}
+	if p.problems.list.HasErrors() { // half a file yields misleading messages
+		return nil, p.problems.sorted()
+	}
+	for _, body := range bodies {
+		p.root(body)
+	}
+	p.variables()
+	p.references()
+	if p.problems.list.HasErrors() {
+		p.problems.add(c.further(Inputs{})...)
+		return nil, p.problems.sorted()
+	}
+	return c, p.problems.sorted()
+}
+
+func (p *parser) syntax(f File) *hclsyntax.Body {
+	if len(f.Bytes) > maxFileBytes {
+		p.problems.add(tooLarge(f.Name, len(f.Bytes)))
+		return nil
+	}
+	if d, bad := tooDeep(f.Bytes, f.Name); bad {
+		p.problems.add(d)
+		return nil
+	}
+	file, ds := hclsyntax.ParseConfig(f.Bytes, f.Name, hcl.InitialPos)
+	if ds.HasErrors() {
+		p.problems.add(syntaxProblems(ds)...)
+		return nil
+	}
+	return file.Body.(*hclsyntax.Body)
+}
+
+// tooDeep looks at the tokens for nesting that would make the parser recurse
+// without bound.
+func tooDeep(src []byte, name string) (diag.Diagnostic, bool) {
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
+	depth, unary := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOParen, hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl,
+			hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
+			depth++
+		case hclsyntax.TokenCParen, hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenTemplateSeqEnd, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			depth--
+		}
+		switch t.Type {
+		case hclsyntax.TokenMinus, hclsyntax.TokenBang, hclsyntax.TokenQuestion, hclsyntax.TokenColon:
+			unary++
+		case hclsyntax.TokenComma, hclsyntax.TokenNewline:
+			unary = 0
+		}
+		if depth > maxDepth || unary > maxDepth {
+			return diag.Errorf("Nested too deeply", "Split the expression: give its parts names in locals.",
+				"Brackets, templates and operators nest more than %d deep here.", maxDepth).At(t.Range), true
+		}
+	}
+	return diag.Diagnostic{}, false
+}
+
+func syntaxProblems(in hcl.Diagnostics) diag.Diagnostics {
+	out := diag.FromHCL(in)
+	for i := range out {
+		out[i].Remedy = "Correct the syntax here. Blocks are written NAME \"LABEL\" { … }, arguments NAME = VALUE, one a line."
+	}
+	return out
+}
+
+func (p *parser) root(body *hclsyntax.Body) {
+	for _, a := range sortAttributes(body.Attributes) {
+		p.problems.add(diag.Errorf("Argument outside a block", "Move it into the block that it belongs to; a value of your own goes into locals { … }.",
+			"%s stands at the top of the file, where only blocks are allowed.", a.Name).At(a.NameRange))
+	}
+	for _, hb := range body.Blocks {
+		spec := rootSpec(hb.Type)
+		if spec == nil {
+			p.unknownRoot(hb)
+			continue
+		}
+		p.place(p.block(hb, spec))
+	}
+}
+
+func (p *parser) unknownRoot(hb *hclsyntax.Block) {
+	if f, ok := foreignBlocks[hb.Type]; ok {
+		p.problems.add(diag.Errorf("Block not supported", f[1], "%q: %s.", hb.Type, f[0]).At(hb.TypeRange))
+		return
+	}
+	for _, s := range rootSpecs {
+		if _, ok := s.nested(hb.Type); ok {
+			p.problems.add(diag.Errorf("Block in the wrong place", fmt.Sprintf("Move it into %s block.", article(s.name)),
+				"%s belongs inside %s.", article(hb.Type), article(s.name)).At(hb.TypeRange))
+			return
+		}
+	}
+	p.problems.add(diag.Errorf("Unknown block", suggest(hb.Type, rootNames(), "Known blocks are"),
+		"There is no block type %q.", hb.Type).At(hb.TypeRange))
+}
+
+// place puts a checked block where it belongs and reports a second one of the same name.
+func (p *parser) place(b *block) {
+	if b == nil {
+		return
+	}
+	switch b.spec.name {
+	case "locals":
+		for _, a := range b.sortedArgs() {
+			if p.first("local."+a.Name, a.NameRange) {
+				l := &local{name: a.Name, attr: a}
+				p.c.locals[a.Name] = l
+				p.c.localOrder = append(p.c.localOrder, l)
+			}
+		}
+	case "lab":
+		if p.first("lab", b.rng) {
+			p.c.lab = b
+		}
+	case "provider":
+		if b.label != "libvirt" && b.label != "" {
+			p.problems.add(diag.Errorf("Unknown provider", suggest(b.label, []string{"libvirt"}, "The only provider is"),
+				"There is no provider %q.", b.label).At(b.rng))
+		}
+		if p.first("provider", b.rng) {
+			p.c.provider = b
+		}
+	case "variable":
+		if p.first("var."+b.label, b.rng) {
+			p.c.variables = append(p.c.variables, &variable{name: b.label, block: b})
+		}
+	case "check":
+		if p.first("check."+b.label, b.rng) {
+			p.c.checks = append(p.c.checks, b)
+		}
+	case "output":
+		if p.first("output."+b.label, b.rng) {
+			p.c.outputs = append(p.c.outputs, b)
+		}
+	default:
+		b.noun = addr.N(addr.Kind(b.spec.name), b.label)
+		if p.first(b.noun.String(), b.rng) {
+			p.c.nouns = append(p.c.nouns, b)
+			p.c.byNoun[b.noun] = b
+		}
+	}
+}
+
+// first reports whether this is the first declaration of that name.
+func (p *parser) first(name string, r hcl.Range) bool {
+	if at, ok := p.firsts[name]; ok {
+		p.problems.add(diag.Errorf("Declared twice", "Rename or remove one of the two.",
+			"%s is already declared at %s:%d.", name, at.Filename, at.Start.Line).At(r))
+		return false
+	}
+	p.firsts[name] = r
+	return true
+}
+
+func sortAttributes(m hclsyntax.Attributes) []*hclsyntax.Attribute {
+	out := make([]*hclsyntax.Attribute, 0, len(m))
+	for _, a := range m {
+		out = append(out, a)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].NameRange.Start.Byte < out[j].NameRange.Start.Byte })
+	return out
+}

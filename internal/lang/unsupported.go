@@ -1,0 +1,61 @@
+package lang
+
+import (
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// Unsupported lists what the language has and this version cannot carry out
+// yet, so that nothing is silently ignored. What becomes real leaves the list.
+func Unsupported(t *Topology) diag.Diagnostics {
+	var out diag.Diagnostics
+	say := func(n addr.Noun, arg string, block diag.Range, what, remedy string) {
+		out = append(out, diag.Errorf("Not in this version", remedy, "%s: %s cannot be carried out yet.", n, what).
+			At(t.Place(n, arg, block)).For(n.String()))
+	}
+	for i, n := range t.Networks {
+		if i > 0 {
+			say(n.Noun, "cidr", n.Range, "a second network", "Put all machines on one network.")
+		}
+	}
+	for _, m := range t.Machines {
+		if m.Noun.Kind == addr.Router {
+			say(m.Noun, "", m.Range, "a router", "Put all machines on one network.")
+		}
+		if m.Image != "" {
+			say(m.Noun, "image", m.Range, "an image of the user's own", "Leave image out: machines use the built-in one.")
+		}
+		if m.Boot == "restore" {
+			say(m.Noun, "boot", m.Range, `boot = "restore"`, `Leave boot out, or write "cold".`)
+		}
+	}
+	for _, tun := range t.Tunnels {
+		if tun.Type != defaultTunnel {
+			say(tun.Noun, "type", tun.Range, "a tunnel of type "+tun.Type, `Write type = "ipip".`)
+		}
+	}
+	for _, s := range t.Services {
+		if s.Forward == "masquerade" {
+			say(s.Noun, "forward", s.Range, `forward = "masquerade"`, `Write forward = "tunnel" or "direct".`)
+		}
+		if s.FWMark != 0 {
+			say(s.Noun, "fwmark", s.Range, "a service by firewall mark", "Use vips = [...] and a port.")
+		}
+		if s.Persistence != nil {
+			say(s.Noun, "persistence[0].timeout", s.Range, "persistence", "Leave the persistence block out.")
+		}
+	}
+	for _, x := range t.Experiments {
+		if x.Controls != nil {
+			say(x.Noun, "controls[0].aa", x.Range, "control runs", "Leave the controls block out.")
+		}
+		if x.Isolation == "restore" {
+			say(x.Noun, "isolation", x.Range, `isolation = "restore"`, `Write isolation = "flush".`)
+		}
+	}
+	for noun := range t.DependsOn {
+		say(noun, "depends_on", diag.Range{}, "an order of one's own (depends_on)", "Leave depends_on out: the order follows from the references.")
+	}
+	out.Sort()
+	return out
+}

@@ -1,0 +1,168 @@
+package lang
+
+import (
+	"net/netip"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// rules checks values against each other. Whatever touches a broken noun is
+// passed over: its mistake was told already.
+type rules struct {
+	t      *Topology
+	broken func(addr.Noun) bool
+	values map[string][]diag.Value
+	out    diag.Diagnostics
+}
+
+// Validate applies the rules over values: those that need more than one
+// argument to be seen. [Config.Resolve] does so by itself.
+func Validate(t *Topology) diag.Diagnostics {
+	out := validate(t, func(addr.Noun) bool { return false }, nil)
+	out.Sort()
+	return out
+}
+
+func validate(t *Topology, broken func(addr.Noun) bool, values map[string][]diag.Value) diag.Diagnostics {
+	r := &rules{t: t, broken: broken, values: values}
+	r.addresses()
+	r.zones()
+	r.tunnels()
+	r.services()
+	for _, x := range t.Experiments {
+		if !broken(x.Noun) {
+			r.experiment(x)
+		}
+	}
+	return r.out
+}
+
+// fail reports an error at an argument of a noun, or at its block.
+func (r *rules) fail(n addr.Noun, arg string, block diag.Range, summary, remedy, format string, args ...any) {
+	r.report(diag.Errorf(summary, remedy, format, args...), n, arg, block)
+}
+
+func (r *rules) warn(n addr.Noun, arg string, block diag.Range, summary, remedy, format string, args ...any) {
+	r.report(diag.Warnf(summary, remedy, format, args...), n, arg, block)
+}
+
+func (r *rules) report(d diag.Diagnostic, n addr.Noun, arg string, block diag.Range) {
+	d = d.At(r.t.Place(n, arg, block)).For(n.String())
+	d.Values = r.values[n.String()+"/"+arg]
+	r.out = append(r.out, d)
+}
+
+// addresses: every one inside its network, none twice, VIPs apart from machines.
+func (r *rules) addresses() {
+	owner := map[netip.Addr]addr.Noun{}
+	for _, m := range r.t.Machines {
+		if r.broken(m.Noun) {
+			continue
+		}
+		for _, nic := range m.NICs {
+			network, ok := r.t.Network(nic.Network)
+			for _, ip := range nic.Addresses {
+				if ok && network.CIDR.IsValid() && !network.CIDR.Contains(ip) {
+					r.fail(m.Noun, "", nic.Range, "Address outside its network", "Choose one from "+network.CIDR.String()+".", "%s has %s, but %s is %s.", m.Noun, ip, nic.Network, network.CIDR)
+				}
+				if by, taken := owner[ip]; taken {
+					r.fail(m.Noun, "", nic.Range, "Address used twice", "Give one of them another address.", "%s has %s, which is %s's already.", m.Noun, ip, by)
+				}
+				owner[ip] = m.Noun
+			}
+		}
+	}
+	vips := map[netip.Addr]Service{}
+	for _, s := range r.t.Services {
+		for _, ip := range s.VIPs {
+			if by, taken := owner[ip]; taken {
+				r.fail(s.Noun, r.vipArg(s), s.Range, "Address used twice", "Give the service an address that no machine has.", "%s has the VIP %s, which is %s's address.", s.Noun, ip, by)
+			}
+			if o, taken := vips[ip]; taken && o.Director != s.Director && !r.broken(s.Noun) && !r.broken(o.Noun) {
+				r.fail(s.Noun, r.vipArg(s), s.Range, "Address used twice", "Give each director its own VIP.", "%s on %s has the VIP %s, which %s has on %s.", s.Noun, s.Director, ip, o.Noun, o.Director)
+			}
+			vips[ip] = s
+		}
+	}
+}
+
+func (r *rules) vipArg(s Service) string {
+	if _, ok := r.t.Places[s.Noun.String()+"/vips"]; ok {
+		return "vips"
+	}
+	return "vip"
+}
+
+func (r *rules) zones() {
+	first := map[string]addr.Noun{}
+	for _, z := range r.t.Zones {
+		if r.broken(z.Noun) {
+			continue
+		}
+		if by, taken := first[z.Name]; taken {
+			r.fail(z.Noun, "name", z.Range, "Zone twice", "Put all records into one zone, or give one of them another name.", "%s is the zone %q, as %s is.", z.Noun, z.Name, by)
+		}
+		first[z.Name] = z.Noun
+	}
+	for _, m := range r.t.Machines {
+		seen := map[addr.Noun]bool{}
+		for _, z := range m.Serves {
+			if seen[z] {
+				r.fail(m.Noun, "serves", m.Range, "Zone twice", "Remove one of the two.", "%s serves %s twice.", m.Noun, z)
+			}
+			seen[z] = true
+		}
+	}
+}
+
+func (r *rules) tunnels() {
+	type ends struct{ from, to addr.Noun }
+	first := map[ends]addr.Noun{}
+	for _, tun := range r.t.Tunnels {
+		from, okFrom := r.t.Machine(tun.From)
+		to, okTo := r.t.Machine(tun.To)
+		if r.broken(tun.Noun) || !okFrom || !okTo {
+			continue
+		}
+		if by, taken := first[ends{tun.From, tun.To}]; taken {
+			r.fail(tun.Noun, "to", tun.Range, "Tunnel twice", "Remove one of them: a service needs one tunnel to each backend.",
+				"%s leads from %s to %s, as %s does.", tun.Noun, tun.From, tun.To, by)
+		}
+		first[ends{tun.From, tun.To}] = tun.Noun
+		if !share(from, to) && !r.hasRouter() {
+			r.fail(tun.Noun, "to", tun.Range, "No way for the tunnel", "Put both on one network, or a router between their networks.",
+				"%s and %s share no network and there is no router.", tun.From, tun.To)
+		}
+	}
+}
+
+func share(a, b Machine) bool {
+	for _, na := range a.NICs {
+		for _, nb := range b.NICs {
+			if na.Network == nb.Network {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *rules) hasRouter() bool {
+	for _, m := range r.t.Machines {
+		if m.Noun.Kind == addr.Router {
+			return true
+		}
+	}
+	return false
+}
+
+// on returns the machine's network that contains the address.
+func (r *rules) on(m Machine, ip netip.Addr) (Network, bool) {
+	for _, nic := range m.NICs {
+		if n, ok := r.t.Network(nic.Network); ok && n.CIDR.IsValid() && n.CIDR.Contains(ip) {
+			return n, true
+		}
+	}
+	return Network{}, false
+}
