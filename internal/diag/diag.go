@@ -194,7 +194,11 @@ func From(err error) Diagnostics {
 	if errors.As(err, &f) {
 		d := f.Diagnostic
 		if f.Err != nil {
-			d.Detail = strings.TrimPrefix(d.Detail+": "+f.Err.Error(), ": ")
+			if cause := f.Err.Error(); d.Detail == "" {
+				d.Detail = cause
+			} else if cause != "" {
+				d.Detail += ": " + cause
+			}
 		}
 		return Diagnostics{d}
 	}

@@ -159,7 +159,7 @@ func (p *Provider) Read(ctx context.Context, r provider.Resource, _ cty.Value) (
 	err := p.call(ctx, Read, r.Addr, func() error {
 		v, found, err := p.world.Get(r.Addr, p.schemas[r.Type])
 		if err == nil && !found {
-			err = fmt.Errorf("%s: %w", r.Addr, provider.ErrGone)
+			err = fmt.Errorf("gone from the world: %w", provider.ErrGone)
 		}
 		out = v
 		return err

@@ -83,7 +83,7 @@ func (w World) Set(a, within addr.Resource, v cty.Value) error {
 	return os.Rename(tmp, w.path(a))
 }
 
-// Remove takes an object and what is within it out of the world.
+// Remove takes an object and what is within it, however deep, out of the world.
 func (w World) Remove(a addr.Resource) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,9 +91,14 @@ func (w World) Remove(a addr.Resource) error {
 	if err != nil {
 		return err
 	}
+	return w.remove(a, all)
+}
+
+func (w World) remove(a addr.Resource, all map[addr.Resource]object) error {
+	var err error
 	for b, o := range all {
-		if o.Within == a {
-			err = errors.Join(err, os.Remove(w.path(b)))
+		if o.Within == a && b != a {
+			err = errors.Join(err, w.remove(b, all))
 		}
 	}
 	if rerr := os.Remove(w.path(a)); !errors.Is(rerr, fs.ErrNotExist) {
