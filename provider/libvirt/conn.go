@@ -113,7 +113,14 @@ func (c *Conn) open(ctx context.Context) (*link, error) {
 	// The handshake has no deadline of its own either.
 	stop := context.AfterFunc(ctx, func() { sock.Close() })
 	defer stop()
-	if err := lv.ConnectToURI(c.uri); err != nil {
+	err = lv.ConnectToURI(c.uri)
+	if err == nil {
+		// One call under go-libvirt's own lock orders what ConnectToURI wrote
+		// before what its goroutine reads when the socket breaks; without it the
+		// race detector finds the two at odds.
+		_, err = lv.ConnectGetLibVersion()
+	}
+	if err != nil {
 		sock.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

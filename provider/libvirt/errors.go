@@ -61,6 +61,8 @@ var causes = []cause{
 		remedy: "Load the module: modprobe tun; in a container, pass /dev/net/tun in."},
 	{text: "unable to create tap device", summary: "The kernel makes no taps",
 		remedy: "Load the module: modprobe tun; in a container, pass /dev/net/tun in."},
+	{text: "failed to apply firewall rules", summary: "libvirt cannot set its firewall rules",
+		remedy: "Install what it runs: apt-get install --no-install-recommends iptables; the embedded hypervisor needs none."},
 	{text: "unable to create bridge", summary: "The bridge cannot be made",
 		remedy: "Look with ip link whether a device of that name exists; load the module: modprobe bridge."},
 	{text: "already in use by interface", summary: "The bridge's name is taken",
