@@ -144,3 +144,16 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// waitFile waits until QEMU has made a socket.
+func waitFile(t testing.TB, path string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s did not appear", path)
+		}
+	}
+}

@@ -108,6 +108,6 @@ type GuestInfo struct {
 	Uptime   float64           `json:"uptime"`
 	MemTotal uint64            `json:"mem_total"` // bytes
 	MemFree  uint64            `json:"mem_available"`
-	Tools    map[string]string `json:"tools"` // named, dnsperf, ipvsadm → version
+	Tools    map[string]string `json:"tools"` // named, dnsperf → version
 	KlogSeq  uint64            `json:"klog_seq"`
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
@@ -109,8 +111,8 @@ func sysctlError(name, what string, err error) error {
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(proto.CodeNotFound, name, "the guest's kernel has no such parameter")
-	case errors.Is(err, fs.ErrInvalid):
-		return fail(proto.CodeInvalid, name, "%s it: the kernel refuses the value", what)
+	case errors.Is(err, unix.EINVAL):
+		return fail(proto.CodeInvalid, name, "%s it: the kernel does not take this value", what)
 	}
 	return fail(proto.CodeFailed, name, "%s it: %v", what, err)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -118,8 +117,7 @@ func makeTunnel(ctx context.Context, spec proto.TunnelSpec) (netlink.Link, error
 		}
 	}
 	if spec.Type == "gue" {
-		fou := netlink.Fou{Family: unix.AF_INET, Port: int(spec.Port), EncapType: netlink.FOU_ENCAP_GUE}
-		if err := netlink.FouAdd(fou); err != nil && !errors.Is(err, unix.EADDRINUSE) {
+		if err := openGUE(spec.Port); err != nil {
 			return nil, fail(proto.CodeFailed, spec.Name, "open UDP port %d for GUE: %v", spec.Port, err)
 		}
 	}
@@ -198,8 +196,7 @@ func tunnelDelete(_ context.Context, ref proto.LinkRef) (proto.None, error) {
 		return proto.None{}, linkError(ref.Name, "delete", err)
 	}
 	if state.Type == "gue" {
-		err := netlink.FouDel(netlink.Fou{Family: unix.AF_INET, Port: int(state.Port), EncapType: netlink.FOU_ENCAP_GUE})
-		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EINVAL) {
+		if err := closeGUE(state.Port); err != nil {
 			return proto.None{}, fail(proto.CodeFailed, ref.Name, "close UDP port %d of GUE: %v", state.Port, err)
 		}
 	}
