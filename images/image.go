@@ -178,6 +178,12 @@ func List(cacheDir string) ([]Image, error) {
 	return list, nil
 }
 
+// Cached returns the newest image of a recipe in a cache, and whether there is
+// one. It builds nothing and asks no network.
+func Cached(recipe Recipe, cacheDir string) (Image, bool, error) {
+	return find(cacheDir, recipe.digest())
+}
+
 // find returns the newest image of a recipe.
 func find(cacheDir, recipeDigest string) (Image, bool, error) {
 	list, err := List(cacheDir)

@@ -100,15 +100,21 @@ func writeCPIO(w io.Writer, records []cpio.Record, epoch int64) error {
 // for. Each build of lvslab has its own of some 12 MB.
 const initrdAge = 7 * 24 * time.Hour
 
+// InitrdPath is where [InitrdWithAgent] keeps the initramfs of an image and an
+// agent: the name holds the sums of both.
+func InitrdPath(img Image, agent []byte, cacheDir string) string {
+	sum := sha256.Sum256(append([]byte(img.Digest+"\n"), agent...))
+	return filepath.Join(initrdsDir(cacheDir), img.Key+"-"+hex.EncodeToString(sum[:8])+".cpio")
+}
+
 // InitrdWithAgent returns the path of an initramfs that is the image's with
 // the agent at [AgentPath], mode 0755, appended as a second archive (the
 // kernel unpacks concatenated archives one after the other,
 // Documentation/driver-api/early-userspace/buffer-format.rst). It is kept in
 // the cache under the sums of both.
 func InitrdWithAgent(ctx context.Context, img Image, agent []byte, cacheDir string) (string, error) {
-	sum := sha256.Sum256(append([]byte(img.Digest+"\n"), agent...))
-	dir := initrdsDir(cacheDir)
-	path := filepath.Join(dir, img.Key+"-"+hex.EncodeToString(sum[:8])+".cpio")
+	path := InitrdPath(img, agent, cacheDir)
+	dir := filepath.Dir(path)
 	now := time.Now()
 	if _, err := os.Stat(path); err == nil {
 		_ = os.Chtimes(path, now, now)
