@@ -43,7 +43,7 @@ func neverActive(s *study) []Verdict {
 			}
 			return *r.Decisions
 		})
-		out = append(out, Verdict{ID: "never-active-hidden", Level: Caution, Title: "Two causes for one picture",
+		out = append(out, Verdict{ID: "never-active-hidden", Level: Caution, Aside: true, Title: "Two causes for one picture",
 			Text: fmt.Sprintf("%s went to %s in %s. Having %s is reason enough; that active connections are always 0 for UDP would do the same with any number, and these runs cannot tell the two apart.",
 				names(labels(hidden), "treatment"), idleNames(hidden), of(n, n, "run"), decided(low, high)),
 			Evidence: []Evidence{{artifact.RunsFile, names(labels(hidden), "treatment"), "decisions", between(low, high)}},

@@ -256,7 +256,7 @@ func redundantRate(s *study) []Verdict {
 	if s := fmt.Sprintf("%.3f", high); s != value {
 		value += " to " + s
 	}
-	return []Verdict{{ID: "rate-is-time", Level: Caution, Title: "Mbit/s says nothing that batch_s does not",
+	return []Verdict{{ID: "rate-is-time", Level: Caution, Aside: true, Title: "Mbit/s says nothing that batch_s does not",
 		Text:     fmt.Sprintf("mbps_client_l2_both × batch_s is %s Mbit in %s, because the number of queries is fixed.", value, of(n, len(s.valid), "run")),
 		Evidence: []Evidence{{artifact.RunsFile, "valid = true", "mbps_client_l2_both, batch_s", "product " + value}},
 		Remedy:   "Report one of the two."}}
@@ -282,7 +282,7 @@ func controls(s *study) []Verdict {
 	if len(s.groups) < 2 {
 		return nil
 	}
-	return []Verdict{{ID: "no-controls", Level: Caution, Title: "The noise floor is unknown",
+	return []Verdict{{ID: "no-controls", Level: Caution, Aside: true, Title: "The noise floor is unknown",
 		Text: fmt.Sprintf("%s are controls, so how far two equal treatments lie apart was not measured.", of(0, len(s.valid), "run")), Evidence: ev,
 		Remedy: "Give the experiment a controls block, or read a difference against the spread of one treatment over the blocks."}}
 }

@@ -144,7 +144,7 @@ func dnsperfDiffers(s *study) []Verdict {
 		return nil
 	}
 	r := differ[0]
-	return []Verdict{{ID: "dnsperf-differs", Level: Caution, Title: "dnsperf counts differently",
+	return []Verdict{{ID: "dnsperf-differs", Level: Caution, Aside: true, Title: "dnsperf counts differently",
 		Text: fmt.Sprintf("In %s dnsperf's completed queries are not the accepted answers of the capture; in %s it says %s and the capture %s.",
 			of(len(differ), seen, "run"), r.RunID, Count(*r.DNSPerfCompleted), Count(r.AnswersOK)),
 		Evidence: []Evidence{{artifact.RunsFile, firstIDs(differ), "dnsperf_completed, answers_ok", fmt.Sprintf("%d, %d", *r.DNSPerfCompleted, r.AnswersOK)}},

@@ -33,7 +33,9 @@ type Verdict struct {
 	Title    string     `json:"title"`
 	Text     string     `json:"text"`
 	Evidence []Evidence `json:"evidence"`
-	Remedy   string     `json:"remedy,omitempty"` // what to do to get further
+	// Aside marks what belongs into a report but not among the few lines of a screen.
+	Aside  bool   `json:"aside,omitempty"`
+	Remedy string `json:"remedy,omitempty"` // what to do to get further
 }
 
 // Input is the evidence about one experiment. Rows of other experiments are
