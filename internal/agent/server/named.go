@@ -48,12 +48,12 @@ func (n *named) apply(ctx context.Context, spec proto.NamedSpec) (proto.NamedSta
 	defer n.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, namedWithin)
 	defer cancel()
-	changed, err := n.write(spec)
+	changed, zones, err := n.write(spec)
 	if err != nil {
 		return proto.NamedState{}, err
 	}
 	if changed || n.proc == nil || !n.proc.running() {
-		if err := n.load(ctx, spec); err != nil {
+		if err := n.load(ctx, spec, zones); err != nil {
 			return proto.NamedState{}, err
 		}
 	}
@@ -64,18 +64,18 @@ func (n *named) apply(ctx context.Context, spec proto.NamedSpec) (proto.NamedSta
 	return n.state(ctx)
 }
 
-// write brings the files up to date and reports whether any has changed.
-func (n *named) write(spec proto.NamedSpec) (bool, error) {
+// write brings the files up to date. It reports whether any has changed, and of
+// which zones.
+func (n *named) write(spec proto.NamedSpec) (changed bool, zones []string, _ error) {
 	want := namedFiles(spec)
 	if err := os.MkdirAll(filepath.Join(namedDir, "zones"), 0o755); err != nil {
-		return false, err
+		return false, nil, err
 	}
-	changed := len(want) != len(n.files)
 	for name := range n.files {
 		if _, still := want[name]; !still {
 			changed = true
 			if err := os.Remove(filepath.Join(namedDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return false, err
+				return false, nil, err
 			}
 		}
 	}
@@ -85,16 +85,21 @@ func (n *named) write(spec proto.NamedSpec) (bool, error) {
 		}
 		changed = true
 		if err := os.WriteFile(filepath.Join(namedDir, name), []byte(text), 0o644); err != nil {
-			return false, err
+			return false, nil, err
+		}
+	}
+	for _, z := range spec.Zones {
+		if old, ok := n.files[zoneFile(z.Name)]; !ok || old != z.Text {
+			zones = append(zones, z.Name)
 		}
 	}
 	if n.files == nil {
 		if err := giveTo("bind", namedDir); err != nil {
-			return false, err
+			return false, nil, err
 		}
 	}
 	n.files = want
-	return changed, nil
+	return changed, zones, nil
 }
 
 // giveTo makes a user the owner of a directory: named drops to it and writes there.
@@ -113,11 +118,12 @@ func giveTo(name, dir string) error {
 
 // load starts named or makes it read everything again, and waits until it has.
 // A refused zone is an error; the others are served meanwhile. Its files count
-// as not written, so that the next apply loads again.
-func (n *named) load(ctx context.Context, spec proto.NamedSpec) error {
-	fresh := n.proc == nil || !n.proc.running()
+// as not written, so that the next apply loads again. zones are those with
+// another text than before.
+func (n *named) load(ctx context.Context, spec proto.NamedSpec, zones []string) error {
 	mark := 0
-	if fresh {
+	if n.proc == nil || !n.proc.running() {
+		zones = zonesOf(spec)
 		p, err := startNamed(n.life)
 		if err != nil {
 			return fail(proto.CodeUnsupported, "named", "start: %v", err)
@@ -129,7 +135,7 @@ func (n *named) load(ctx context.Context, spec proto.NamedSpec) error {
 			return fail(proto.CodeFailed, "named", "reload: %v", err)
 		}
 	}
-	lines, err := n.proc.await(ctx, mark)
+	lines, err := n.proc.await(ctx, mark, zones)
 	problems := zoneProblems(lines, spec)
 	if err == nil && len(problems) == 0 && !failedReload(lines) {
 		return nil
@@ -138,10 +144,20 @@ func (n *named) load(ctx context.Context, spec proto.NamedSpec) error {
 	switch {
 	case len(problems) > 0:
 		return fail(proto.CodeInvalid, problems[0].zone, "named refuses the zone: %s", problems[0].reason)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fail(proto.CodeTimeout, "named", "%v", err)
 	case err != nil:
-		return err
+		return fail(proto.CodeFailed, "named", "%v", err)
 	}
 	return fail(proto.CodeFailed, "named", "reload: %s", reasonOfEnd(lines))
+}
+
+func zonesOf(spec proto.NamedSpec) []string {
+	var names []string
+	for _, z := range spec.Zones {
+		names = append(names, z.Name)
+	}
+	return names
 }
 
 func failedReload(lines []string) bool {

@@ -82,6 +82,15 @@ func hashText(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// What named says about a zone: loaded, or not.
+const (
+	zoneLoaded  = "loaded serial"
+	zoneRefused = "not loaded due to errors"
+)
+
+// zoneLine is how a line of named's log about a zone begins.
+func zoneLine(zone string) string { return "zone " + zone + "/IN: " }
+
 // zoneProblem is a zone that named refused to load.
 type zoneProblem struct {
 	zone   string
@@ -96,7 +105,7 @@ type zoneProblem struct {
 func zoneProblems(lines []string, spec proto.NamedSpec) []zoneProblem {
 	var problems []zoneProblem
 	for _, z := range spec.Zones {
-		name, file := "zone "+z.Name+"/IN: ", zoneFile(z.Name)
+		name, file := zoneLine(z.Name), zoneFile(z.Name)
 		refused, place, reason := false, "", ""
 		for _, line := range lines {
 			if i := strings.Index(line, file+":"); i >= 0 && place == "" {
@@ -105,14 +114,14 @@ func zoneProblems(lines []string, spec proto.NamedSpec) []zoneProblem {
 			text, about := strings.CutPrefix(line, name)
 			switch {
 			case !about:
-			case strings.Contains(text, "not loaded due to errors"):
+			case strings.HasPrefix(text, zoneRefused):
 				refused = true
-			case reason == "" && !strings.HasPrefix(text, "loaded serial"):
+			case reason == "" && !strings.HasPrefix(text, zoneLoaded):
 				reason = text
 			}
 		}
 		if refused {
-			problems = append(problems, zoneProblem{z.Name, withSource(firstOf(place, reason, "not loaded due to errors"), z)})
+			problems = append(problems, zoneProblem{z.Name, withSource(firstOf(place, reason, zoneRefused), z)})
 		}
 	}
 	return problems

@@ -97,17 +97,16 @@ func (p *namedProcess) mark() int {
 const reloadFailed = "reloading configuration failed"
 
 // await waits until named says that it is running, at the end of a start and of
-// a reload, or that a reload has failed. It returns the lines since the mark,
-// also with an error.
-func (p *namedProcess) await(ctx context.Context, mark int) ([]string, error) {
+// a reload, and what has become of each of the zones (a reload loads them after
+// it has said so), or that a reload has failed. It returns the lines since the
+// mark, also with an error.
+func (p *namedProcess) await(ctx context.Context, mark int, zones []string) ([]string, error) {
 	for {
 		p.mu.Lock()
 		lines, grown := p.lines[mark:], p.grown
 		p.mu.Unlock()
-		for i, l := range lines {
-			if l == "running" || strings.HasPrefix(l, reloadFailed) {
-				return lines[:i+1], nil
-			}
+		if loaded(lines, zones) {
+			return lines, nil
 		}
 		select {
 		case <-grown:
@@ -117,6 +116,24 @@ func (p *namedProcess) await(ctx context.Context, mark int) ([]string, error) {
 			return lines, fmt.Errorf("named is not running yet: %w", ctx.Err())
 		}
 	}
+}
+
+// loaded reports whether the lines hold the end of a start or reload.
+func loaded(lines, zones []string) bool {
+	running, settled := false, 0
+	for _, l := range lines {
+		if strings.HasPrefix(l, reloadFailed) {
+			return true
+		}
+		running = running || l == "running"
+		for _, z := range zones {
+			text, about := strings.CutPrefix(l, zoneLine(z))
+			if about && (strings.HasPrefix(text, zoneLoaded) || strings.HasPrefix(text, zoneRefused)) {
+				settled++
+			}
+		}
+	}
+	return running && settled >= len(zones)
 }
 
 // reasonOfEnd picks the lines that say why: those about the configuration, else
