@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
@@ -46,14 +45,16 @@ func (p *prover) diagnose(ctx context.Context, c part, vip netip.Addr, server in
 	}
 	answer, asked := do(ctx, p.lab, c.noun, proto.Query, p.identity(c, vip))
 	switch {
-	case asked == nil:
+	case asked == nil && !answer.Refused:
 		return judgeOne(target, vip, answer, true)
+	case asked == nil:
+		asked = errRefused
 	case !answered(asked):
 		return asked
 	}
 	ev := evidence{
 		client: c.noun, backend: target, director: p.cast.director.noun, vip: vip,
-		refused: strings.Contains(asked.Error(), "refused"),
+		refused: answer.Refused,
 	}
 	if err := p.gather(ctx, &ev, who, before, state); err != nil {
 		return errors.Join(asked, err)

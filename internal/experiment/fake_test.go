@@ -17,14 +17,16 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/topo"
 )
 
 // fakeLab is a lab in memory that behaves as proto says: an IPVS with round
 // robin and list heads, backends that count, clients whose captures are real
 // pcap files. Faults are switched on by its fields.
 type fakeLab struct {
-	t   *testing.T
-	top *lang.Topology
+	t      *testing.T
+	top    *lang.Topology
+	layout *topo.Layout
 
 	mu       sync.Mutex
 	services []proto.IPVSService
@@ -44,16 +46,17 @@ type fakeLab struct {
 	ops      []string // "node op", in the order in which they began
 
 	// Faults.
-	fail       func(node addr.Noun, op string, n int) error // n-th call of that op on that node, from 1
-	packet     func(n int) fate                             // what happens to the n-th query of the load, from 0
-	thief      addr.Noun                                    // holds the VIP on the client's network
-	onLoad     func()                                       // called when a load begins
-	dropped    uint64                                       // of every capture
-	cheat      func(*proto.IPVSStats)                       // changes a settled reading
-	broken     map[addr.Noun]string                         // backend → what is wrong with it
-	callCount  map[string]int
-	exit       int // of dnsperf
-	duplicates int // of every answer
+	fail      func(node addr.Noun, op string, n int) error // n-th call of that op on that node, from 1
+	packet    func(n int) fate                             // what happens to the n-th query of the load, from 0
+	refuse    addr.Noun                                    // gets ICMP for each query of its own
+	thief     addr.Noun                                    // holds the VIP on the client's network
+	onLoad    func()                                       // called when a load begins
+	dropped   uint64                                       // of every capture
+	cheat     func(*proto.IPVSStats)                       // changes a settled reading
+	readBack  func(n int, st *proto.IPVSFreshState)        // changes what the n-th ipvs.fresh reads back
+	broken    map[addr.Noun]string                         // backend → what is wrong with it
+	callCount map[string]int
+	exit      int // of dnsperf
 }
 
 type flow struct {
@@ -63,6 +66,8 @@ type flow struct {
 
 // fate is how far a query gets, and how its answer looks.
 type fate struct {
+	lostEgress  bool // by netem on the client's own card, before the capture
+	stranger    bool // the answer comes from a MAC that is not the lab's
 	lostBefore  bool // between client and director
 	lostTunnel  bool
 	lostBackend bool // arrives, but named never sees it
@@ -75,8 +80,12 @@ type fate struct {
 }
 
 func newFakeLab(t *testing.T, top *lang.Topology) *fakeLab {
+	layout, err := topo.Lay(top, "00000000000000000000000000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := &fakeLab{
-		t: t, top: top, next: map[netip.Addr]int{}, entries: map[flow]int{}, sysctl: map[string]string{},
+		t: t, top: top, layout: layout, next: map[netip.Addr]int{}, entries: map[flow]int{}, sysctl: map[string]string{},
 		tunnelRx: map[addr.Noun]uint64{}, nicRx: map[addr.Noun]uint64{}, named: map[addr.Noun]*proto.NamedCounters{},
 		rpDrops: map[addr.Noun]uint64{}, captures: map[addr.Noun]map[string]*fakeCapture{}, files: map[string][]byte{},
 		klog: map[addr.Noun][]proto.KernelLine{}, port: 33000, callCount: map[string]int{}, broken: map[addr.Noun]string{},
@@ -90,26 +99,13 @@ func newFakeLab(t *testing.T, top *lang.Topology) *fakeLab {
 
 // lab is the fake as the run loop sees it.
 func (f *fakeLab) lab() *Lab {
-	return &Lab{Topology: f.top, Devices: fakeDevices{f.top}, Node: func(n addr.Noun) client.Caller {
+	return &Lab{Topology: f.top, Layout: f.layout, Node: func(n addr.Noun) client.Caller {
 		if _, ok := f.top.Machine(n); !ok {
 			return nil
 		}
 		return fakeNode{f, n}
 	}}
 }
-
-type fakeDevices struct{ top *lang.Topology }
-
-func (d fakeDevices) NIC(n addr.Noun, i int) (string, string) {
-	for k, m := range d.top.Machines {
-		if m.Noun == n && i < len(m.NICs) {
-			return m.NICs[i].Network.Label, fmt.Sprintf("02:00:00:00:%02x:%02x", i, k+1)
-		}
-	}
-	return "", ""
-}
-
-func (d fakeDevices) Tunnel(addr.Noun) string { return "lb-ns" }
 
 type fakeNode struct {
 	f *fakeLab
@@ -205,7 +201,7 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 	return nil, guestError(proto.CodeUnsupported, e.Op, "the fake has no such call")
 }
 
-func (f *fakeLab) mac(n addr.Noun) string { _, mac := fakeDevices{f.top}.NIC(n, 0); return mac }
+func (f *fakeLab) mac(n addr.Noun) string { return f.layout.Machines[n].NICs[0].MAC }
 
 // neighbour is whose MAC an address has.
 func (f *fakeLab) neighbour(a netip.Addr) string {
@@ -233,16 +229,14 @@ func (f *fakeLab) fresh(spec proto.IPVSFreshSpec) (any, error) {
 		s.Destinations = slices.Clone(s.Destinations)
 		f.services = append(f.services, s)
 	}
-	state.Services = f.services
-	return f.copyState(state), nil
+	state.Services = cloneServices(f.services)
+	if f.readBack != nil {
+		f.readBack(f.callCount[f.top.Services[0].Director.String()+proto.IPVSFresh.Op], &state)
+	}
+	return state, nil
 }
 
-// copyState keeps later packets out of what was handed over.
-func (f *fakeLab) copyState(s proto.IPVSFreshState) proto.IPVSFreshState {
-	s.Services = cloneServices(s.Services)
-	return s
-}
-
+// cloneServices keeps later packets out of what is handed over.
 func cloneServices(list []proto.IPVSService) []proto.IPVSService {
 	out := slices.Clone(list)
 	for i := range out {
@@ -295,9 +289,11 @@ func (f *fakeLab) schedule(fl flow) int {
 			f.entries[fl] = i
 		}
 		s.Destinations[i].Stats.Conns++
+		s.Stats.Conns++
 		f.totals.Conns++
 	}
 	s.Destinations[i].Stats.InPackets++
+	s.Stats.InPackets++
 	s.Destinations[i].Stats.InBytes += 60
 	f.totals.InPackets++
 	f.totals.InBytes += 60
@@ -316,6 +312,9 @@ func (f *fakeLab) backendOf(address netip.Addr) addr.Noun {
 // query is one query of a proof or a warm-up.
 func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 	own := f.backendOf(q.Server)
+	if f.refuse == n {
+		return proto.QueryAnswer{Refused: true}, nil
+	}
 	if !own.IsZero() { // on its own address, or past LVS
 		f.named[own].Requests++
 		return proto.QueryAnswer{Rcode: "NOERROR", Answers: []string{"192.0.2.1"}, Source: q.Server}, nil
@@ -325,12 +324,12 @@ func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 	f.nicRx[f.top.Services[0].Director]++
 	i := f.schedule(flow{netip.AddrPortFrom(m.Address(), f.port), q.Server})
 	if i < 0 {
-		return nil, guestError(proto.CodeFailed, "query", "connection refused")
+		return proto.QueryAnswer{Refused: true, LocalPort: f.port}, nil
 	}
 	b := f.backendOf(f.serviceAt(q.Server).Destinations[i].Address)
 	switch f.broken[b] {
 	case "no receiver":
-		return nil, guestError(proto.CodeFailed, "query", "connection refused")
+		return proto.QueryAnswer{Refused: true, LocalPort: f.port}, nil
 	case "filtered":
 		return nil, guestError(proto.CodeTimeout, "query", "no answer")
 	case "rp_filter":
@@ -391,7 +390,7 @@ func (f *fakeLab) kernelLog(n addr.Noun, since uint64) []proto.KernelLine {
 func (f *fakeLab) tunnel(n addr.Noun) proto.TunnelState {
 	m, _ := f.top.Machine(n)
 	st := proto.TunnelState{Up: true, MTU: 1480, TunnelSpec: proto.TunnelSpec{
-		Name: "lb-ns", Type: "ipip", Local: m.Address(), Remote: ip("198.18.0.20"),
+		Name: f.layout.Tunnels[tunnelTo(n)].Device, Type: "ipip", Local: m.Address(), Remote: ip("198.18.0.20"),
 	}}
 	if f.broken[n] != "no vip" {
 		for _, vip := range f.top.Services[0].VIPs {

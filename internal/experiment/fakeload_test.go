@@ -29,7 +29,7 @@ func (f *fakeLab) captureStart(n addr.Noun, spec proto.CaptureSpec) error {
 	if len(f.captures[n]) > 0 {
 		return guestError(proto.CodeInvalid, "capture.start", "a capture is going on")
 	}
-	if dev, _ := (fakeDevices{f.top}).NIC(n, 0); spec.Dev != dev || spec.Port != 53 {
+	if dev := f.layout.Machines[n].NICs[0].Device; spec.Dev != dev || spec.Port != 53 {
 		return guestError(proto.CodeNotFound, "capture.start", "no device "+spec.Dev)
 	}
 	c := &fakeCapture{}
@@ -136,6 +136,9 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 	q.SetQuestion(dns.Fqdn(name), dns.StringToType[kind])
 	q.Id = uint16(i)
 	lb := f.top.Services[0].Director
+	if how.lostEgress {
+		return 0
+	}
 	f.frame(n, at, f.mac(n), f.neighbour(dst.Addr()), src, dst, q)
 	if how.lostBefore {
 		return 0
@@ -165,7 +168,11 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 		from = netip.AddrPortFrom(how.source, dst.Port())
 	}
 	delay := 200*time.Microsecond + how.late
-	f.frame(n, at.Add(delay), f.mac(b), f.mac(n), from, src, a)
+	mac := f.mac(b)
+	if how.stranger {
+		mac = "02:00:00:00:99:99"
+	}
+	f.frame(n, at.Add(delay), mac, f.mac(n), from, src, a)
 	if how.duplicate {
 		f.frame(n, at.Add(delay+50*time.Microsecond), f.mac(b), f.mac(n), from, src, a)
 	}

@@ -12,21 +12,13 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/topo"
 )
-
-// Devices names what the address plan calls things inside the guests.
-type Devices interface {
-	// NIC returns the device name and the MAC (lower case, with colons) of a
-	// machine's i-th card.
-	NIC(machine addr.Noun, i int) (name, mac string)
-	// Tunnel returns the name of a tunnel's device.
-	Tunnel(tunnel addr.Noun) string
-}
 
 // Lab is a lab that is up and configured.
 type Lab struct {
 	Topology *lang.Topology
-	Devices  Devices
+	Layout   *topo.Layout
 	// Node returns the connection to a machine's agent, nil when there is none.
 	Node func(addr.Noun) client.Caller
 }
@@ -137,19 +129,17 @@ func (l *Lab) cast(service addr.Noun, clients []addr.Noun) (*cast, error) {
 		return nil, fmt.Errorf("%s is not in the topology", service)
 	}
 	c := &cast{service: svc, tunnels: map[addr.Noun]string{}, macs: map[string]addr.Noun{}}
-	for _, m := range l.Topology.Machines {
-		for i := range m.NICs {
-			if _, mac := l.Devices.NIC(m.Noun, i); mac != "" {
-				c.macs[mac] = m.Noun
-			}
+	for n, m := range l.Layout.Machines {
+		for _, nic := range m.NICs {
+			c.macs[nic.MAC] = n
 		}
 	}
 	var err error
-	if c.director, err = l.part(svc.Director, addr.Noun{}); err != nil {
+	if c.director, err = l.part(svc.Director); err != nil {
 		return nil, err
 	}
 	for _, n := range clients {
-		p, err := l.part(n, addr.Noun{})
+		p, err := l.part(n)
 		if err != nil {
 			return nil, err
 		}
@@ -159,27 +149,26 @@ func (l *Lab) cast(service addr.Noun, clients []addr.Noun) (*cast, error) {
 		if slices.ContainsFunc(c.backends, func(p part) bool { return p.noun == r.Backend }) {
 			continue
 		}
-		p, err := l.part(r.Backend, addr.Noun{})
+		p, err := l.part(r.Backend)
 		if err != nil {
 			return nil, err
 		}
 		c.backends = append(c.backends, p)
 		if !r.Tunnel.IsZero() {
-			c.tunnels[r.Backend] = l.Devices.Tunnel(r.Tunnel)
+			c.tunnels[r.Backend] = l.Layout.Tunnels[r.Tunnel].Device
 		}
 	}
 	return c, nil
 }
 
-// part finds a machine's card on a network; a zero network means the first card.
-func (l *Lab) part(n, network addr.Noun) (part, error) {
+// part finds a machine's first card.
+func (l *Lab) part(n addr.Noun) (part, error) {
 	m, ok := l.Topology.Machine(n)
-	if !ok || len(m.NICs) == 0 {
-		return part{}, fmt.Errorf("%s is not in the topology, or has no network card", n)
+	laid := l.Layout.Machines[n]
+	if !ok || len(m.NICs) == 0 || len(m.NICs) != len(laid.NICs) {
+		return part{}, fmt.Errorf("%s is not in the topology, or its layout has other network cards", n)
 	}
-	i := max(0, slices.IndexFunc(m.NICs, func(c lang.NIC) bool { return c.Network == network }))
-	device, mac := l.Devices.NIC(n, i)
-	return part{noun: n, device: device, mac: mac, addresses: m.NICs[i].Addresses}, nil
+	return part{noun: n, device: laid.NICs[0].Device, mac: laid.NICs[0].MAC, addresses: m.NICs[0].Addresses}, nil
 }
 
 // only keeps the first n clients.

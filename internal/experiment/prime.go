@@ -10,6 +10,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/load"
 )
 
 // primeTimeout bounds one echo or warm-up query. Answers take milliseconds; a
@@ -65,7 +66,12 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 		}
 	}
 	for _, p := range c.backends {
-		if f := warm[p.noun]; f != nil && f.Value().Rcode != "NOERROR" {
+		f := warm[p.noun]
+		switch {
+		case f == nil:
+		case f.Value().Refused:
+			failed = append(failed, fmt.Sprintf("%s refuses queries on its own address", p.noun))
+		case f.Value().Rcode != "NOERROR":
 			failed = append(failed, fmt.Sprintf("%s answers %s on its own address for %s", p.noun, f.Value().Rcode, name))
 		}
 	}
@@ -103,16 +109,10 @@ func (c *cast) owner(mac string) string {
 	return "no machine of the lab"
 }
 
-// warmName is the first record that the service's backends serve, as a full
-// name without the final dot.
+// warmName is the first question that the service's backends can answer.
 func warmName(t *lang.Topology, svc lang.Service) (name, kind string) {
-	for _, z := range zonesOf(t, svc) {
-		for _, r := range z.Records {
-			if r.Name == "@" {
-				return z.Name, r.Type
-			}
-			return r.Name + "." + z.Name, r.Type
-		}
+	if q := load.QueryNames(zonesOf(t, svc)); len(q) > 0 {
+		return q[0].Name, q[0].Type
 	}
 	return "", ""
 }

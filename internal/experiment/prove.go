@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -185,7 +186,7 @@ func (p *prover) walk(ctx context.Context, c part, vip netip.Addr, order []int) 
 		if err != nil && !answered(err) {
 			return err
 		}
-		if p.proof.FirstAnswer.IsZero() && len(answers) > 0 {
+		if p.proof.FirstAnswer.IsZero() && slices.ContainsFunc(answers, func(a proto.QueryAnswer) bool { return !a.Refused }) {
 			p.proof.FirstAnswer = time.Now()
 		}
 		at := len(answers) // the first query without an answer
@@ -278,9 +279,14 @@ func (p *prover) judge(c part, vip netip.Addr, answers []proto.QueryAnswer) ([]W
 	return out, 0, nil
 }
 
+// errRefused is an answer by ICMP.
+var errRefused = errors.New("the query was refused by ICMP")
+
 // judgeOne judges an answer that must come from the backend under the VIP.
 func judgeOne(want addr.Noun, vip netip.Addr, a proto.QueryAnswer, identity bool) error {
 	switch {
+	case a.Refused:
+		return errRefused
 	case a.Source.IsValid() && a.Source != vip:
 		return wrongSource(want, vip, a.Source)
 	case a.Rcode != "NOERROR":

@@ -92,14 +92,7 @@ func TestProveNamesCauses(t *testing.T) {
 				return nil
 			}
 		}},
-		{"the director refuses", func(f *fakeLab) {
-			f.fail = func(n addr.Noun, op string, _ int) error {
-				if n == clientC && op == proto.Query.Op {
-					return guestError(proto.CodeFailed, op, "connection refused")
-				}
-				return nil
-			}
-		}},
+		{"the director refuses", func(f *fakeLab) { f.refuse = clientC }},
 		{"no receiver", broken(1, "no receiver")},
 		{"filtered tunnel", broken(2, "filtered")},
 		{"strict rp_filter", broken(0, "rp_filter")},
@@ -109,14 +102,7 @@ func TestProveNamesCauses(t *testing.T) {
 		{"other backend answers", broken(1, "other name")},
 		{"wrong source", broken(2, "own source")},
 		{"error code", broken(2, "refuses")},
-		{"a named is dead", func(f *fakeLab) {
-			f.fail = func(n addr.Noun, op string, _ int) error {
-				if n == backend(2) && op == proto.Query.Op {
-					return guestError(proto.CodeFailed, op, "connection refused")
-				}
-				return nil
-			}
-		}},
+		{"a named is dead", func(f *fakeLab) { f.refuse = backend(2) }},
 	} {
 		f := newFakeLab(t, paperTopology())
 		c.change(f)

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func Treatments(t *lang.Topology, e lang.Experiment) ([]Treatment, diag.Diagnost
 	for _, values := range combos {
 		tr, err := combine(t, e, svc, values)
 		if err != nil {
-			ds = append(ds, diag.Errorf("Treatment cannot be carried out", "Leave one of the two values out of its factor.",
+			ds = append(ds, diag.Errorf("Treatment cannot be carried out", "Change or leave out one of the values.",
 				"%s: %v.", tr.ID, err).For(e.Noun.String()).At(e.Range))
 			continue
 		}
@@ -156,13 +157,27 @@ func combine(t *lang.Topology, e lang.Experiment, svc lang.Service, values []cty
 			}
 		}
 	}
-	return tr, compatible(tr.Setting, svc)
+	return tr, compatible(tr.Setting, svc, mostProcesses(t, e, tr.Setting))
+}
+
+// mostProcesses is the largest number of dnsperf processes that one client
+// runs: one for each pair of its addresses and the VIPs in use.
+func mostProcesses(t *lang.Topology, e lang.Experiment, s Setting) int {
+	most := 1
+	for _, n := range e.Clients[:s.Clients] {
+		if m, ok := t.Machine(n); ok && len(m.NICs) > 0 {
+			most = max(most, len(m.NICs[0].Addresses))
+		}
+	}
+	return most * s.VIPs
 }
 
 // compatible refuses combinations that the kernel would take without an error
 // and that would then not be what they say.
-func compatible(s Setting, svc lang.Service) error {
+func compatible(s Setting, svc lang.Service, processes int) error {
 	switch {
+	case s.Rate != math.Trunc(s.Rate/float64(processes))*float64(processes):
+		return fmt.Errorf("dnsperf is paced in whole queries a second, and a client runs %d of them: %v a second is no multiple of that", processes, s.Rate)
 	case s.OnePacket && s.Protocol == "tcp":
 		return fmt.Errorf("one_packet acts on UDP only")
 	case s.OnePacket && svc.Forward == "masquerade":

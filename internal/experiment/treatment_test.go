@@ -25,9 +25,9 @@ func TestTreatmentsExpand(t *testing.T) {
 		{"lists", []lang.Factor{factorOf("weights", []int{3, 2, 1}), factorOf("order", "reversed", []int{1, 0, 2})},
 			[]string{"weights=3:2:1,order=reversed", "weights=3:2:1,order=1:0:2"},
 			[]string{"w3.2.1-o-reversed", "w3.2.1-o-1.0.2"}},
-		{"numbers", []lang.Factor{factorOf("sockets", 20), factorOf("rate", 0, 2500.5), factorOf("queries", 7)},
-			[]string{"sockets=20,rate=0,queries=7", "sockets=20,rate=2500.5,queries=7"},
-			[]string{"s20-r0-q7", "s20-r2500.5-q7"}},
+		{"numbers", []lang.Factor{factorOf("sockets", 20), factorOf("rate", 0, 2500), factorOf("queries", 7)},
+			[]string{"sockets=20,rate=0,queries=7", "sockets=20,rate=2500,queries=7"},
+			[]string{"s20-r0-q7", "s20-r2500-q7"}},
 		{"flags", []lang.Factor{factorOf("flags", []string{}, []string{"sh-port", "sh-fallback"})},
 			[]string{"flags=none", "flags=sh-fallback:sh-port"}, []string{"none", "sh-fallback.sh-port"}},
 		{"timeout", []lang.Factor{factorOf("timeout", "2s", "5m")}, []string{"timeout=2s", "timeout=5m"}, []string{"t2s", "t5m"}},
@@ -97,6 +97,11 @@ func TestTreatmentsRefuse(t *testing.T) {
 		{"flag", with(factorOf("flags", []string{"sh-prt"})), []string{"must be a list of mh-fallback"}},
 		{"wrong type", with(factorOf("one_packet", "yes"), factorOf("rate", -1)), []string{"true or false", "0 for no limit"}},
 		{"one_packet over tcp", with(factorOf("protocol", "tcp"), factorOf("one_packet", true, false)), []string{"protocol=tcp,one_packet=true: one_packet acts on UDP only"}},
+		{"rate that dnsperf cannot keep", with(factorOf("rate", 2500.5)), []string{"rate=2500.5: dnsperf is paced in whole queries"}},
+		{"rate that two VIPs cannot share", func(top *lang.Topology, e *lang.Experiment) {
+			top.Services[0].VIPs = append(top.Services[0].VIPs, ip("198.18.0.102"))
+			e.Factors = []lang.Factor{factorOf("rate", 1000, 1001)}
+		}, []string{"rate=1001: dnsperf is paced in whole queries a second, and a client runs 2"}},
 		{"no real servers", func(top *lang.Topology, _ *lang.Experiment) { top.Services[0].RealServers = nil }, []string{"nobody to send a query to"}},
 		{"no clients", func(_ *lang.Topology, e *lang.Experiment) { e.Clients = nil }, []string{"nobody who asks"}},
 		{"no queries", func(_ *lang.Topology, e *lang.Experiment) { e.Load.Queries = 0 }, []string{"queries is 0"}},

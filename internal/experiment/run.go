@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+const (
+	// tries is how often the preconditions of a run are attempted. What is
+	// measured is never attempted again.
+	tries = 3
+	// tryPause lets what disturbed a try go by.
+	tryPause = 500 * time.Millisecond
+	// hopeless is the number of runs in a row without preconditions after
+	// which a lab is given up: something in it is broken for good.
+	hopeless = 3
+)
+
+// Hooks tell whoever watches. Both may be nil.
+type Hooks struct {
+	// RunStarted is called before run k of n, k from 1.
+	RunStarted func(k, n int, t Trial)
+	// RunDone is called when the run is recorded; took includes everything
+	// since RunStarted.
+	RunDone func(k, n int, run artifact.Run, backends []artifact.BackendRow, took time.Duration)
+}
+
+// Done is one finished run.
+type Done struct {
+	Run      artifact.Run
+	Backends []artifact.BackendRow
+}
+
+// Outcome is what [Run] brought, also when it ended early.
+type Outcome struct {
+	Done []Done
+	// Interrupted says that the context ended before all trials were run.
+	Interrupted bool
+	// GivenBack says that the director has its declared services again: the
+	// journaled loan can be cleared.
+	GivenBack bool
+}
+
+// Run carries out the trials in order and records each as it finishes. It
+// borrows the service's settings (journal [Borrow] before) and gives them back
+// at the end, also after a failure or an interruption. When ctx ends, the run
+// in progress is finished if its load is done and abandoned without a trace if
+// not; that is no error. An error means that a machine no longer answers, that
+// nothing can be recorded, or that the lab does not meet the preconditions.
+func Run(ctx context.Context, lab *Lab, e lang.Experiment, trials []Trial, rec Recorder, hooks Hooks) (Outcome, error) {
+	var out Outcome
+	loan, err := Borrow(lab.Topology, e.Noun, e.Service)
+	if err != nil {
+		return out, err
+	}
+	c, err := lab.cast(e.Service, e.Clients)
+	if err != nil {
+		return out, err
+	}
+	m, err := newMachinery(lab, e, c)
+	if err != nil {
+		return out, err
+	}
+	failedRuns := 0
+	for k, t := range trials {
+		if ctx.Err() != nil {
+			break
+		}
+		if hooks.RunStarted != nil {
+			hooks.RunStarted(k+1, len(trials), t)
+		}
+		began := time.Now()
+		done, runErr := m.one(ctx, c, t, rec)
+		if runErr != nil {
+			if ctx.Err() == nil {
+				err = fmt.Errorf("run %s: %w", t.RunID, runErr)
+			}
+			break
+		}
+		out.Done = append(out.Done, done)
+		if hooks.RunDone != nil {
+			hooks.RunDone(k+1, len(trials), done.Run, done.Backends, time.Since(began))
+		}
+		if failedRuns = countFailed(failedRuns, done); failedRuns == hopeless {
+			err = unfit(done.Run)
+			break
+		}
+	}
+	out.Interrupted = err == nil && len(out.Done) < len(trials)
+	back := loan.GiveBack(context.WithoutCancel(ctx), lab)
+	out.GivenBack = back == nil
+	return out, errors.Join(err, back)
+}
+
+// countFailed counts the runs in a row that were never loaded.
+func countFailed(before int, d Done) int {
+	if !d.Run.Valid && len(d.Backends) == 0 {
+		return before + 1
+	}
+	return 0
+}
+
+func unfit(last artifact.Run) error {
+	return diag.Fail(nil, "The lab does not meet the preconditions of a run",
+		"Look at the machines named (lvslab exec, lvslab logs), then apply again; the tries are in raw/"+last.RunID+"/.",
+		"%d runs in a row could not start. The last one: %s.", hopeless, last.PreconditionFailures[len(last.PreconditionFailures)-1])
+}
+
+// one carries out a trial and records it.
+func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Done, error) {
+	out := &measured{
+		trial: t, cast: c, keepCaptures: m.exp.Capture, duplicating: duplicates(m.lab.Topology),
+		captures: map[addr.Noun]proto.CaptureResult{},
+		after:    map[addr.Noun]proto.CounterSet{},
+		klog:     map[addr.Noun][]proto.KernelLine{},
+	}
+	var err error
+	if out.processes, err = m.processes(c, t.Treatment.Setting); err != nil {
+		return Done{}, err
+	}
+	if err := m.meet(ctx, out); err != nil {
+		return Done{}, err
+	}
+	var done Done
+	var raw map[string][]byte
+	if out.before == nil {
+		done.Run, raw = failedRow(t, out.tries), map[string][]byte{}
+		addTries(raw, out.tries)
+	} else {
+		if err := m.drive(ctx, out); err != nil {
+			return Done{}, errors.Join(err, m.dropCaptures(ctx, c, t.Treatment.Setting, out.before.capture))
+		}
+		if err := m.read(ctx, out); err != nil {
+			return Done{}, err
+		}
+		var notes []string
+		done.Run, done.Backends, notes = out.rows()
+		if raw, err = out.raw(notes); err != nil {
+			return Done{}, err
+		}
+	}
+	return done, rec.Record(done.Run, done.Backends, raw)
+}
+
+// meet brings about the preconditions, in at most three tries. Without success
+// out.before stays nil.
+func (m *machinery) meet(ctx context.Context, out *measured) error {
+	s := out.trial.Treatment.Setting
+	for n := 1; n <= tries; n++ {
+		at := time.Now()
+		failed, err := prime(ctx, m.lab, out.cast, s)
+		if err == nil && len(failed) == 0 {
+			out.before, failed, err = m.prepare(ctx, out.cast, s, out.processes, fmt.Sprintf("%s.%d", out.trial.RunID, n))
+		}
+		if err != nil {
+			return err
+		}
+		if out.before != nil {
+			return nil
+		}
+		out.tries = append(out.tries, try{n, at, failed})
+		if n < tries {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(tryPause):
+			}
+		}
+	}
+	return nil
+}
