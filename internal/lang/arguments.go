@@ -2,10 +2,12 @@ package lang
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"net/netip"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/lvslab/lvslab/internal/addr"
@@ -33,7 +35,8 @@ type reader struct {
 	b    *block
 	inst *instance
 	noun addr.Noun
-	path string // "" or nic[0]. and the like
+	path string           // "" or nic[0]. and the like
+	ctx  *hcl.EvalContext // of a list that is read element by element
 }
 
 func (e *evaluator) reader(b *block, inst *instance) *reader {
@@ -41,31 +44,61 @@ func (e *evaluator) reader(b *block, inst *instance) *reader {
 	if inst != nil {
 		noun = noun.At(inst.key)
 	}
-	if b.broken {
-		e.broken[noun] = true
+	r := &reader{e: e, b: b, inst: inst, noun: noun}
+	r.inherit()
+	return r
+}
+
+// inherit takes over what the grammar found wrong with the block.
+func (r *reader) inherit() {
+	if r.b.broken {
+		r.e.defects.nouns[r.noun] = true
 	}
-	return &reader{e: e, b: b, inst: inst, noun: noun}
+	for name := range r.b.meant {
+		r.e.defects.args[r.place(name)] = true
+	}
 }
 
 // sub reads a nested block.
 func (r *reader) sub(b *block, index int) *reader {
 	n := *r
 	n.b, n.path = b, fmt.Sprintf("%s%s[%d].", r.path, b.spec.name, index)
+	n.inherit()
 	return &n
 }
 
-// owner names the block for messages.
-func (r *reader) owner() string {
+// owner names the block for messages about an argument: the instance when the
+// argument depends on it, else the whole block, so that one mistake of a
+// counted block is told once.
+func (r *reader) owner(arg string) string {
 	if r.noun.IsZero() {
 		return r.b.title()
 	}
 	if r.path == "" {
-		return r.noun.String()
+		return r.shown(arg).String()
 	}
-	return r.b.title() + " of " + r.noun.String()
+	return r.b.title() + " of " + r.shown(arg).String()
 }
 
-func (r *reader) fail() { r.e.broken[r.noun] = true }
+// shown is the noun that a message about the argument should name.
+func (r *reader) shown(arg string) addr.Noun {
+	if a := r.b.args[arg]; a != nil {
+		if info := r.e.c.info[a.Expr]; info != nil {
+			for _, ref := range info.refs {
+				if ref.root == "each" || ref.root == "count" {
+					return r.noun
+				}
+			}
+		}
+	}
+	return r.noun.Block()
+}
+
+// fail notes that an argument has no right value; "" means the block.
+func (r *reader) fail(arg string) {
+	r.e.defects.nouns[r.noun] = true
+	r.e.defects.args[r.place(arg)] = true
+}
 
 // place is the key of [Topology.Places].
 func (r *reader) place(arg string) string { return r.noun.String() + "/" + r.path + arg }
@@ -77,9 +110,9 @@ func (r *reader) value(arg string, want cty.Type) (v cty.Value, given bool) {
 		return cty.NilVal, false
 	}
 	res := r.raw(arg)
-	v, ok := r.e.as(res, want, arg, r.owner())
+	v, ok := r.e.as(res, want, arg, r.owner(arg))
 	if !ok {
-		r.fail()
+		r.fail(arg)
 		return cty.NilVal, false
 	}
 	v, _ = v.UnmarkDeep()
@@ -96,14 +129,19 @@ func (r *reader) raw(arg string) result {
 		r.e.values[r.place(arg)] = vals
 	}
 	if !res.ok {
-		r.fail()
+		r.fail(arg)
 	}
 	return res
 }
 
 // complain reports a bad value of an argument.
 func (r *reader) complain(arg, summary, remedy, format string, args ...any) {
-	r.fail()
+	r.fail(arg)
+	for i, a := range args {
+		if n, ok := a.(addr.Noun); ok && n == r.noun {
+			args[i] = r.shown(arg)
+		}
+	}
 	d := diag.Errorf(summary, remedy, format, args...)
 	if a := r.b.args[arg]; a != nil {
 		d = d.At(a.Expr.Range())
@@ -112,7 +150,7 @@ func (r *reader) complain(arg, summary, remedy, format string, args ...any) {
 	}
 	d.Values = r.e.values[r.place(arg)]
 	if !r.noun.IsZero() {
-		d = d.For(r.noun.String())
+		d = d.For(r.shown(arg).String())
 	}
 	r.e.problems.add(d)
 }
@@ -135,7 +173,7 @@ func (r *reader) flag(arg string, def bool) bool {
 func (r *reader) oneOf(arg, def string, allowed ...string) string {
 	s := r.text(arg, def)
 	if s != def && !contains(allowed, s) {
-		r.complain(arg, "Unknown value", suggest(s, allowed, "Write"), "%s of %s cannot be %q.", arg, r.owner(), s)
+		r.complain(arg, "Unknown value", suggest(s, allowed, "Write"), "%s of %s cannot be %q.", arg, r.owner(arg), s)
 		return def
 	}
 	return s
@@ -149,7 +187,11 @@ func (r *reader) whole(arg string, def, low, high int64) int64 {
 	}
 	n, acc := v.AsBigFloat().Int64()
 	if acc != big.Exact || n < low || n > high {
-		r.complain(arg, "Number out of range", fmt.Sprintf("Give a whole number from %d to %d.", low, high), "%s of %s is %s.", arg, r.owner(), render(v))
+		remedy := fmt.Sprintf("Give a whole number from %d to %d.", low, high)
+		if low == math.MinInt64 {
+			remedy = "Give a whole number."
+		}
+		r.complain(arg, "Number out of range", remedy, "%s of %s is %s.", arg, r.owner(arg), render(v))
 		return def
 	}
 	return n
@@ -163,7 +205,7 @@ func (r *reader) real(arg string, def, low, high float64) float64 {
 	}
 	f, _ := v.AsBigFloat().Float64()
 	if f < low || f > high {
-		r.complain(arg, "Number out of range", fmt.Sprintf("Give a number from %g to %g.", low, high), "%s of %s is %s.", arg, r.owner(), render(v))
+		r.complain(arg, "Number out of range", fmt.Sprintf("Give a number from %.0f to %.0f.", low, high), "%s of %s is %s.", arg, r.owner(arg), render(v))
 		return def
 	}
 	return f
@@ -194,7 +236,7 @@ func (r *reader) duration(arg string, def, low, high time.Duration) time.Duratio
 	s := v.AsString()
 	d, why := parseDuration(s, low, high)
 	if why != "" {
-		r.complain(arg, "Not a duration", `Write a number with a unit: "300s", "2ms", "5m".`, "%s of %s is %q: %s.", arg, r.owner(), s, why)
+		r.complain(arg, "Not a duration", `Write a number with a unit: "300s", "2ms", "5m".`, "%s of %s is %q: %s.", arg, r.owner(arg), s, why)
 		return def
 	}
 	return d
@@ -212,11 +254,11 @@ func (r *reader) parseAddress(arg, s string) netip.Addr {
 	a, err := netip.ParseAddr(s)
 	switch {
 	case err != nil && hasPrefixLength(s):
-		r.complain(arg, "Not an address", "Leave the prefix length out: it follows from the network.", "%s of %s is %q.", arg, r.owner(), s)
+		r.complain(arg, "Not an address", "Leave the prefix length out: it follows from the network.", "%s of %s is %q.", arg, r.owner(arg), s)
 	case err != nil:
-		r.complain(arg, "Not an address", "Write an IPv4 address, for example 198.18.0.20.", "%s of %s is %q.", arg, r.owner(), s)
+		r.complain(arg, "Not an address", "Write an IPv4 address, for example 198.18.0.20.", "%s of %s is %q.", arg, r.owner(arg), s)
 	case !a.Is4():
-		r.complain(arg, "No IPv6 yet", "Write an IPv4 address.", "%s of %s is %s; this version speaks IPv4 only.", arg, r.owner(), s)
+		r.complain(arg, "No IPv6 yet", "Write an IPv4 address.", "%s of %s is %s; this version speaks IPv4 only.", arg, r.owner(arg), s)
 	default:
 		return a
 	}
@@ -233,9 +275,9 @@ func (r *reader) handles(arg string, kinds ...addr.Kind) []addr.Noun {
 	if r.b.args[arg] == nil {
 		return nil
 	}
-	nouns, ok := r.e.handles(r.raw(arg), arg, r.owner(), kinds...)
+	nouns, ok := r.e.handles(r.raw(arg), arg, r.owner(arg), kinds...)
 	if !ok {
-		r.fail()
+		r.fail(arg)
 	}
 	return nouns
 }
@@ -244,9 +286,9 @@ func (r *reader) handle(arg string, kinds ...addr.Kind) addr.Noun {
 	if r.b.args[arg] == nil {
 		return addr.Noun{}
 	}
-	n, ok := r.e.handle(r.raw(arg), arg, r.owner(), kinds...)
+	n, ok := r.e.handle(r.raw(arg), arg, r.owner(arg), kinds...)
 	if !ok {
-		r.fail()
+		r.fail(arg)
 	}
 	return n
 }

@@ -290,7 +290,13 @@ func (p *parser) checkPhase(r ref, u use) *diag.Diagnostic {
 	if need <= u.phase {
 		return nil
 	}
-	shown := strings.TrimSpace(traversalString(r.trav))
+	shown := traversalString(r.trav)
+	if r.splat {
+		shown += "[*]"
+	}
+	if r.attr != "" && !strings.HasSuffix(shown, "."+r.attr) {
+		shown += "." + r.attr
+	}
 	if need == phaseResults {
 		return fail("Results are not known here", "Use it in a check or an output block: those are evaluated after the runs.",
 			"%s comes out of the runs, and %s is needed before.", shown, u.what)

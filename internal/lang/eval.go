@@ -43,20 +43,20 @@ type evaluator struct {
 	latest    phase // how far this evaluator may go
 	// sketch: an earlier step found errors; this one only looks for more, and
 	// what is not known is no error.
-	sketch bool
-	memo   map[string]result
-	stack  []string
-	broken map[addr.Noun]bool
-	places map[string]diag.Range
-	values map[string][]diag.Value
-	slots  map[addr.Noun][]nicSlot
-	vipsOf map[addr.Noun][]netip.Addr
+	sketch  bool
+	memo    map[string]result
+	stack   []string
+	defects defects
+	places  map[string]diag.Range
+	values  map[string][]diag.Value
+	slots   map[addr.Noun][]nicSlot
+	vipsOf  map[addr.Noun][]netip.Addr
 }
 
 func newEvaluator(c *Config, latest phase) *evaluator {
 	return &evaluator{
 		c: c, latest: latest, vars: map[string]result{}, expanded: map[*block]*expansion{}, memo: map[string]result{},
-		broken: map[addr.Noun]bool{}, places: map[string]diag.Range{}, values: map[string][]diag.Value{},
+		defects: newDefects(), places: map[string]diag.Range{}, values: map[string][]diag.Value{},
 	}
 }
 

@@ -48,7 +48,7 @@ func (e *evaluator) expand(b *block) *expansion {
 	if !contains(e.stack, what+"."+arg) { // inside a cycle the outer call decides
 		e.expanded[b] = ex
 		if !ex.ok {
-			e.broken[b.noun] = true
+			e.defects.nouns[b.noun] = true
 		}
 	}
 	return ex
@@ -260,7 +260,7 @@ func (e *evaluator) handle(r result, argument, owner string, kinds ...addr.Kind)
 		if len(nouns) == 0 {
 			remedy = "Raise its count."
 		}
-		d := diag.Errorf("One block is expected", remedy, "%s of %s is %s, which is %d.", argument, owner, render(r.val), len(nouns)).At(r.expr.Range())
+		d := diag.Errorf("One block is expected", remedy, "%s of %s must be one block, but is %s, which are %d.", argument, owner, render(r.val), len(nouns)).At(r.expr.Range())
 		d.Values = involved(r.expr, r.ctx)
 		e.problems.add(d)
 		return addr.Noun{}, false

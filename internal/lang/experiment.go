@@ -51,11 +51,6 @@ func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 		first[fb.label] = true
 		x.Factors = append(x.Factors, fr.factor())
 	}
-	for _, n := range append([]addr.Noun{x.Service}, x.Clients...) {
-		if e.isBroken(n) {
-			r.fail()
-		}
-	}
 	return x
 }
 
@@ -134,14 +129,14 @@ func (r *reader) factor() Factor {
 		return f
 	}
 	res := r.raw("values")
-	if !res.ok || !r.e.known(res, "values of "+r.owner()) {
-		r.fail()
+	if !res.ok || !r.e.known(res, "values of "+r.owner("values")) {
+		r.fail("values")
 		return f
 	}
 	v, _ := res.val.UnmarkDeep()
 	ty := v.Type()
 	if v.IsNull() || !(ty.IsListType() || ty.IsTupleType() || ty.IsSetType()) {
-		r.complain("values", "Wrong type", "Write values = […].", "values of %s is %s.", r.owner(), render(v))
+		r.complain("values", "Wrong type", "Write values = […].", "values of %s is %s.", r.owner("values"), render(v))
 		return f
 	}
 	for i, ev := range v.AsValueSlice() {
@@ -151,18 +146,18 @@ func (r *reader) factor() Factor {
 		got, why := kind.check(ev)
 		if why != "" {
 			detail, remedy, _ := cutRemedy(why, "Each value is "+kind.want+".")
-			r.complain("values", "Bad value of a factor", remedy, "Value %d of %s is %s: %s.", i, r.owner(), render(ev), detail)
+			r.complain("values", "Bad value of a factor", remedy, "Value %d of %s is %s: %s.", i, r.owner("values"), render(ev), detail)
 			continue
 		}
 		for _, before := range f.Values {
 			if before.RawEquals(got) {
-				r.complain("values", "Value twice", "Remove one of the two; iterations repeat treatments.", "%s has the value %s twice.", r.owner(), render(got))
+				r.complain("values", "Value twice", "Remove one of the two; iterations repeat treatments.", "%s has the value %s twice.", r.owner("values"), render(got))
 			}
 		}
 		f.Values = append(f.Values, got)
 	}
 	if v.LengthInt() == 0 {
-		r.complain("values", "No values", "Give at least one.", "%s has no values.", r.owner())
+		r.complain("values", "No values", "Give at least one.", "%s has no values.", r.owner("values"))
 	}
 	return f
 }

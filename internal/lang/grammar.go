@@ -17,7 +17,8 @@ func (p *parser) block(hb *hclsyntax.Block, spec *blockSpec) *block {
 	if !p.label(b, hb) {
 		return nil
 	}
-	meant := map[string]bool{} // arguments that a misspelt one was meant to be
+	meant := map[string]bool{}
+	b.meant = meant
 	for _, a := range sortAttributes(hb.Body.Attributes) {
 		if _, ok := spec.arg(a.Name); ok || spec.open {
 			b.args[a.Name] = a
@@ -32,7 +33,6 @@ func (p *parser) block(hb *hclsyntax.Block, spec *blockSpec) *block {
 				b.nested = append(b.nested, child)
 			}
 			b.broken = b.broken || child == nil || child.broken
-			meant[n.Type] = true
 			continue
 		}
 		p.unknownNested(b, n, meant)
@@ -45,18 +45,18 @@ func (p *parser) label(b *block, hb *hclsyntax.Block) bool {
 	spec := b.spec
 	switch {
 	case spec.label == "" && len(hb.Labels) > 0:
-		p.problems.add(diag.Errorf("Label not expected", fmt.Sprintf("Write %s { … }.", spec.name), "%s block has no label.", article(spec.name)).At(hb.LabelRanges[0]))
+		p.problems.add(diag.Errorf("Label not expected", fmt.Sprintf("Write %s { … }.", spec.name), "%s block has no label.", capital(article(spec.name))).At(hb.LabelRanges[0]))
 		b.broken = true
 		return true
 	case spec.label == "":
 		return true
 	case len(hb.Labels) == 0:
 		p.problems.add(diag.Errorf("Label missing", fmt.Sprintf("Write %s \"NAME\" { … }.", spec.name),
-			"%s block needs one label: %s.", article(spec.name), spec.label).At(hb.TypeRange))
+			"%s block needs one label: %s.", capital(article(spec.name)), spec.label).At(hb.TypeRange))
 		return false
 	case len(hb.Labels) > 1:
 		p.problems.add(diag.Errorf("One label too many", fmt.Sprintf("Write %s %q { … }.", spec.name, hb.Labels[0]),
-			"%s block has one label only: %s.", article(spec.name), spec.label).At(hb.LabelRanges[1]))
+			"%s block has one label only: %s.", capital(article(spec.name)), spec.label).At(hb.LabelRanges[1]))
 		b.broken = true
 	}
 	b.label = hb.Labels[0]

@@ -87,12 +87,25 @@ func typeName(t cty.Type) string {
 		return "number"
 	case t == cty.Bool:
 		return "bool"
+	case t == cty.DynamicPseudoType:
+		return "value"
 	case t.IsListType():
-		return "list of " + typeName(t.ElementType()) + "s"
+		return "list of " + plural(t.ElementType())
+	case t.IsSetType():
+		return "set of " + plural(t.ElementType())
 	case t.IsMapType():
-		return "map of " + typeName(t.ElementType()) + "s"
+		return "map of " + plural(t.ElementType())
 	}
 	return t.FriendlyName()
+}
+
+// plural: lists of texts, maps of maps of numbers.
+func plural(t cty.Type) string {
+	first, rest, more := strings.Cut(typeName(t), " ")
+	if more {
+		return first + "s " + rest
+	}
+	return first + "s"
 }
 
 // errorText is an error of cty with its path, without a final full stop.

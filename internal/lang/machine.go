@@ -28,7 +28,7 @@ func (e *evaluator) machine(b *block, inst *instance) Machine {
 		nic := NIC{Range: nb.rng, Impair: e.impair(nr)}
 		slots := e.nicSlots(b, inst)
 		if i >= len(slots) || !slots[i].ok {
-			r.fail()
+			r.fail("nic")
 			continue
 		}
 		nic.Network = slots[i].network
@@ -45,7 +45,7 @@ func (e *evaluator) machine(b *block, inst *instance) Machine {
 		m.NICs = append(m.NICs, nic)
 	}
 	if len(m.NICs) == 0 {
-		r.fail()
+		r.fail("nic")
 	}
 	return m
 }
@@ -109,9 +109,9 @@ func (e *evaluator) impair(r *reader) *Impair {
 	}
 	switch {
 	case im.Jitter > 0 && im.Delay == 0:
-		ir.complain("jitter", "Jitter without delay", "Give a delay as well: jitter varies it.", "jitter of %s has nothing to vary.", ir.owner())
+		ir.complain("jitter", "Jitter without delay", "Give a delay as well: jitter varies it.", "jitter of %s has nothing to vary.", ir.owner("jitter"))
 	case im.Reorder > 0 && im.Delay == 0:
-		ir.complain("reorder", "Reordering without delay", "Give a delay as well: reordered packets are those that do not wait.", "reorder of %s needs a delay.", ir.owner())
+		ir.complain("reorder", "Reordering without delay", "Give a delay as well: reordered packets are those that do not wait.", "reorder of %s needs a delay.", ir.owner("reorder"))
 	}
 	return im
 }
@@ -123,7 +123,7 @@ func (r *reader) fraction(arg string) float64 {
 	}
 	f, why := parseFraction(v.AsString())
 	if why != "" {
-		r.complain(arg, "Not a share", `Write 0.01 or "1%".`, "%s of %s is %q: %s.", arg, r.owner(), v.AsString(), why)
+		r.complain(arg, "Not a share", `Write 0.01 or "1%".`, "%s of %s is %q: %s.", arg, r.owner(arg), v.AsString(), why)
 	}
 	return f
 }
@@ -135,7 +135,7 @@ func (r *reader) rate(arg string) int64 {
 	}
 	n, why := parseRate(v.AsString())
 	if why != "" {
-		r.complain(arg, "Not a rate", `Write bits a second with a unit: "10Mbit".`, "%s of %s is %q: %s.", arg, r.owner(), v.AsString(), why)
+		r.complain(arg, "Not a rate", `Write bits a second with a unit: "10Mbit".`, "%s of %s is %q: %s.", arg, r.owner(arg), v.AsString(), why)
 	}
 	return n
 }

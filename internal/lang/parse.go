@@ -27,8 +27,9 @@ type block struct {
 	noun   addr.Noun // zero for blocks that nobody refers to by noun
 	args   map[string]*hclsyntax.Attribute
 	nested []*block
-	rng    hcl.Range // the header
-	broken bool      // a mistake was reported: rules about the block are silent
+	rng    hcl.Range       // the header
+	broken bool            // a mistake was reported
+	meant  map[string]bool // arguments and blocks that a misspelt one was meant to be
 }
 
 // sortedArgs returns the arguments in the order of the source.
@@ -166,9 +167,25 @@ func tooDeep(src []byte, name string) (diag.Diagnostic, bool) {
 }
 
 func syntaxProblems(in hcl.Diagnostics) diag.Diagnostics {
-	out := diag.FromHCL(in)
-	for i := range out {
-		out[i].Remedy = "Correct the syntax here. Blocks are written NAME \"LABEL\" { … }, arguments NAME = VALUE, one a line."
+	var out diag.Diagnostics
+	open, inline := false, false // what follows from the first mistake is left out
+	list := diag.FromHCL(in)
+	list.Sort()
+	for _, d := range list {
+		d.Remedy = "Correct the syntax here. Blocks are written NAME \"LABEL\" { … }, arguments NAME = VALUE, one a line."
+		switch d.Summary {
+		case "Invalid multi-line string", "Unterminated template string":
+			if open {
+				continue
+			}
+			open, d.Remedy = true, "Close the text with a quote in the same line; \\n stands for a line break."
+		case "Argument definition required", "Invalid single-argument block definition", "Invalid single-argument block":
+			if inline {
+				continue
+			}
+			inline, d.Remedy = true, "Put the inner block on lines of its own: only blocks with one argument fit in one line."
+		}
+		out = append(out, d)
 	}
 	return out
 }
@@ -196,7 +213,7 @@ func (p *parser) unknownRoot(hb *hclsyntax.Block) {
 	for _, s := range rootSpecs {
 		if _, ok := s.nested(hb.Type); ok {
 			p.problems.add(diag.Errorf("Block in the wrong place", fmt.Sprintf("Move it into %s block.", article(s.name)),
-				"%s belongs inside %s.", article(hb.Type), article(s.name)).At(hb.TypeRange))
+				"%s belongs inside %s.", capital(article(hb.Type)), article(s.name)).At(hb.TypeRange))
 			return
 		}
 	}

@@ -86,6 +86,14 @@ func article(word string) string {
 	return "a " + word
 }
 
+// capital makes the first letter of a sentence large.
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
 // count says a number with its noun: 1 machine, 3 machines.
 func count(n int, noun string) string {
 	if n == 1 {

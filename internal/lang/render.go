@@ -44,7 +44,7 @@ func renderTo(b *strings.Builder, v cty.Value) {
 	case v.IsNull():
 		b.WriteString("null")
 	case !v.IsKnown():
-		b.WriteString("(not known yet)")
+		b.WriteString("(" + article(typeName(ty)) + ", not known yet)")
 	case ty == cty.String:
 		fmt.Fprintf(b, "%q", v.AsString())
 	case ty == cty.Number:
@@ -122,7 +122,12 @@ func involved(expr hcl.Expression, ctx *hcl.EvalContext) []diag.Value {
 		}
 		seen[name] = true
 		v, ds := t.TraverseAbs(ctx)
-		if ds.HasErrors() {
+		for ds.HasErrors() && len(t) > 2 { // a wrong index: show what it was applied to
+			t = t[:len(t)-1]
+			name = traversalString(t)
+			v, ds = t.TraverseAbs(ctx)
+		}
+		if ds.HasErrors() || render(v) == name { // director.lb = director.lb says nothing
 			continue
 		}
 		out = append(out, diag.Value{Name: name, Rendered: render(v)})

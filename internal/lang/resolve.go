@@ -70,7 +70,7 @@ func (e *evaluator) topology(sk *Skeleton) *Topology {
 			t.Experiments = append(t.Experiments, e.experiment(t, b))
 		}
 	})
-	e.problems.add(validate(t, e.isBroken, e.values)...)
+	e.problems.add(validate(t, e.defects, e.values)...)
 	return t
 }
 
@@ -132,7 +132,7 @@ func (e *evaluator) network(t *Topology, sk *Skeleton, b *block, inst *instance)
 		}
 	}
 	if !n.CIDR.IsValid() {
-		r.fail()
+		r.fail("cidr")
 	}
 	t.Networks = append(t.Networks, n)
 }
@@ -160,9 +160,6 @@ func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 	} else if to, err := addr.ParseNoun(keyName(inst.key)); err == nil {
 		tun.To = to
 		r.handles("to", addr.Backend) // for its place
-	}
-	if e.isBroken(tun.From) || e.isBroken(tun.To) {
-		r.fail()
 	}
 	from, okFrom := t.Machine(tun.From)
 	to, okTo := t.Machine(tun.To)

@@ -38,7 +38,7 @@ func (e *evaluator) service(t *Topology, b *block, inst *instance) Service {
 	}
 	if len(s.VIPs) == 0 && b.args["vip"] == nil && b.args["vips"] == nil && b.args["fwmark"] == nil {
 		r.complain("", "Argument missing", "Add vip = … to the block.", `%s needs the argument "vip".`, r.noun)
-	} else if len(s.VIPs) == 0 && b.args["vips"] != nil && !e.isBroken(r.noun) {
+	} else if len(s.VIPs) == 0 && b.args["vips"] != nil && !e.defects.arg(r.noun, "vips") {
 		r.complain("vips", "No address", "Give at least one.", "vips of %s is empty.", r.noun)
 	}
 	for i, pb := range b.sub("persistence") {
@@ -61,23 +61,17 @@ func (e *evaluator) realServers(t *Topology, r *reader, s Service) []RealServer 
 		Upper:  int(r.whole("upper", 0, 0, 65535)), Lower: int(r.whole("lower", 0, 0, 65535)), Range: r.b.rng,
 	}
 	if like.Upper > 0 && like.Lower > like.Upper {
-		r.complain("lower", "Thresholds crossed", "Make lower smaller than upper.", "%s has lower %d and upper %d.", r.owner(), like.Lower, like.Upper)
+		r.complain("lower", "Thresholds crossed", "Make lower smaller than upper.", "%s has lower %d and upper %d.", r.owner("lower"), like.Lower, like.Upper)
 	}
 	director, _ := t.Machine(s.Director)
 	var out []RealServer
 	for _, n := range machines {
-		if e.isBroken(n) {
-			r.fail()
-		}
 		rs := like
 		rs.Backend = n
 		if m, ok := t.Machine(n); ok {
 			_, rs.Address = facing(director, m)
 		}
 		for _, tn := range tunnels {
-			if e.isBroken(tn) {
-				r.fail()
-			}
 			if tun, ok := t.tunnel(tn); ok && tun.To == n && tun.From == s.Director {
 				rs.Tunnel, rs.Address = tn, tun.Local
 			}
@@ -99,7 +93,7 @@ func (t *Topology) tunnel(n addr.Noun) (Tunnel, bool) {
 func (r *reader) scheduler(arg string) string {
 	s := r.text(arg, defaultScheduler)
 	if summary, remedy, detail := badScheduler(s); summary != "" {
-		r.complain(arg, summary, remedy, "%s of %s: %s.", arg, r.owner(), detail)
+		r.complain(arg, summary, remedy, "%s of %s: %s.", arg, r.owner(arg), detail)
 		return defaultScheduler
 	}
 	return s
@@ -122,9 +116,9 @@ func (r *reader) someOf(arg string, allowed []string) []string {
 	for _, s := range list {
 		switch {
 		case !contains(allowed, s):
-			r.complain(arg, "Unknown value", suggest(s, allowed, "Write"), "%s of %s cannot be %q.", arg, r.owner(), s)
+			r.complain(arg, "Unknown value", suggest(s, allowed, "Write"), "%s of %s cannot be %q.", arg, r.owner(arg), s)
 		case seen[s]:
-			r.complain(arg, "Value twice", "Remove one of the two.", "%s of %s has %q twice.", arg, r.owner(), s)
+			r.complain(arg, "Value twice", "Remove one of the two.", "%s of %s has %q twice.", arg, r.owner(arg), s)
 		}
 		seen[s] = true
 	}
@@ -135,7 +129,7 @@ func (r *reader) someOf(arg string, allowed []string) []string {
 func (r *reader) seconds(arg string, def time.Duration) time.Duration {
 	d := r.duration(arg, def, 0, maxTimeout)
 	if why := badSeconds(d); why != "" {
-		r.complain(arg, "Not whole seconds", `Write "1s" or more, without fractions.`, "%s of %s is %s: %s.", arg, r.owner(), d, why)
+		r.complain(arg, "Not whole seconds", `Write "1s" or more, without fractions.`, "%s of %s is %s: %s.", arg, r.owner(arg), d, why)
 		return def
 	}
 	return d
@@ -155,8 +149,8 @@ func (r *reader) timeouts() Timeouts {
 		return out
 	}
 	res := r.raw("timeout")
-	if !res.ok || !r.e.known(res, "timeout of "+r.owner()) {
-		r.fail()
+	if !res.ok || !r.e.known(res, "timeout of "+r.owner("timeout")) {
+		r.fail("timeout")
 		return out
 	}
 	v, _ := res.val.UnmarkDeep()
@@ -164,14 +158,14 @@ func (r *reader) timeouts() Timeouts {
 		return out
 	}
 	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
-		r.complain("timeout", "Wrong type", `Write timeout = { udp = "300s" }.`, "timeout of %s is %s.", r.owner(), render(v))
+		r.complain("timeout", "Wrong type", `Write timeout = { udp = "300s" }.`, "timeout of %s is %s.", r.owner("timeout"), render(v))
 		return out
 	}
 	fields := v.AsValueMap()
 	for _, k := range sortedKeys(fields) {
 		slot := map[string]*time.Duration{"tcp": &out.TCP, "tcp_fin": &out.TCPFin, "udp": &out.UDP}[k]
 		if slot == nil {
-			r.complain("timeout", "Unknown attribute", suggest(k, []string{"tcp", "tcp_fin", "udp"}, "It has"), "timeout of %s has %q.", r.owner(), k)
+			r.complain("timeout", "Unknown attribute", suggest(k, []string{"tcp", "tcp_fin", "udp"}, "It has"), "timeout of %s has %q.", r.owner("timeout"), k)
 			continue
 		}
 		*slot = r.timeoutField(k, fields[k])
@@ -185,7 +179,7 @@ func (r *reader) timeoutField(name string, v cty.Value) time.Duration {
 	}
 	s, err := convert.Convert(v, cty.String)
 	if err != nil {
-		r.complain("timeout", "Wrong type", `Write a duration: "300s".`, "%s in timeout of %s is %s.", name, r.owner(), render(v))
+		r.complain("timeout", "Wrong type", `Write a duration: "300s".`, "%s in timeout of %s is %s.", name, r.owner("timeout"), render(v))
 		return 0
 	}
 	d, why := parseDuration(s.AsString(), 0, maxTimeout)
@@ -193,7 +187,7 @@ func (r *reader) timeoutField(name string, v cty.Value) time.Duration {
 		why = badSeconds(d)
 	}
 	if why != "" {
-		r.complain("timeout", "Not a timeout", `Write whole seconds with their unit: "300s".`, "%s in timeout of %s is %q: %s.", name, r.owner(), s.AsString(), why)
+		r.complain("timeout", "Not a timeout", `Write whole seconds with their unit: "300s".`, "%s in timeout of %s is %q: %s.", name, r.owner("timeout"), s.AsString(), why)
 		return 0
 	}
 	return d

@@ -121,7 +121,7 @@ func (sk *Skeleton) addNetwork(e *evaluator, b *block, inst *instance) {
 	r := e.reader(b, inst)
 	v, ok := r.value("cidr", cty.String)
 	if !ok {
-		r.fail()
+		r.fail("cidr")
 		return
 	}
 	p, err := netip.ParsePrefix(v.AsString())
@@ -220,9 +220,9 @@ func (e *evaluator) vipAttribute(b *block, inst *instance, a attribute) result {
 	list := e.vips(b, inst)
 	if len(list) == 0 {
 		if a.name == "vips" {
-			return result{val: cty.ListValEmpty(cty.String), ok: !e.isBroken(b.noun.At(inst.key))}
+			return result{val: cty.ListValEmpty(cty.String), ok: !e.defects.arg(b.noun.At(inst.key), "vip", "vips")}
 		}
-		return result{val: cty.NullVal(cty.String), ok: !e.isBroken(b.noun.At(inst.key))}
+		return result{val: cty.NullVal(cty.String), ok: !e.defects.arg(b.noun.At(inst.key), "vip", "vips")}
 	}
 	var all []cty.Value
 	for _, ip := range list {
@@ -233,5 +233,3 @@ func (e *evaluator) vipAttribute(b *block, inst *instance, a attribute) result {
 	}
 	return result{val: all[0], ok: true}
 }
-
-func (e *evaluator) isBroken(n addr.Noun) bool { return e.broken[n] || e.broken[n.Block()] }

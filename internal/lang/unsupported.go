@@ -1,6 +1,10 @@
 package lang
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
 )
@@ -9,7 +13,13 @@ import (
 // yet, so that nothing is silently ignored. What becomes real leaves the list.
 func Unsupported(t *Topology) diag.Diagnostics {
 	var out diag.Diagnostics
+	told := map[string]bool{} // the instances of a block share their arguments
 	say := func(n addr.Noun, arg string, block diag.Range, what, remedy string) {
+		key := fmt.Sprint(n.Block(), t.Place(n, arg, block), what)
+		if told[key] {
+			return
+		}
+		told[key] = true
 		out = append(out, diag.Errorf("Not in this version", remedy, "%s: %s cannot be carried out yet.", n, what).
 			At(t.Place(n, arg, block)).For(n.String()))
 	}
@@ -53,9 +63,13 @@ func Unsupported(t *Topology) diag.Diagnostics {
 			say(x.Noun, "isolation", x.Range, `isolation = "restore"`, `Write isolation = "flush".`)
 		}
 	}
-	for noun := range t.DependsOn {
+	for _, noun := range sortedNouns(t.DependsOn) {
 		say(noun, "depends_on", diag.Range{}, "an order of one's own (depends_on)", "Leave depends_on out: the order follows from the references.")
 	}
 	out.Sort()
 	return out
+}
+
+func sortedNouns[V any](m map[addr.Noun]V) []addr.Noun {
+	return slices.SortedFunc(maps.Keys(m), addr.Noun.Compare)
 }

@@ -1,7 +1,9 @@
 package lang
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
@@ -11,29 +13,28 @@ import (
 // passed over: its mistake was told already.
 type rules struct {
 	t      *Topology
-	broken func(addr.Noun) bool
+	d      defects
 	values map[string][]diag.Value
 	out    diag.Diagnostics
+	told   map[string]bool // by place and summary, where instances would repeat a mistake
 }
 
 // Validate applies the rules over values: those that need more than one
 // argument to be seen. [Config.Resolve] does so by itself.
 func Validate(t *Topology) diag.Diagnostics {
-	out := validate(t, func(addr.Noun) bool { return false }, nil)
+	out := validate(t, defects{}, nil)
 	out.Sort()
 	return out
 }
 
-func validate(t *Topology, broken func(addr.Noun) bool, values map[string][]diag.Value) diag.Diagnostics {
-	r := &rules{t: t, broken: broken, values: values}
+func validate(t *Topology, d defects, values map[string][]diag.Value) diag.Diagnostics {
+	r := &rules{t: t, d: d, values: values, told: map[string]bool{}}
 	r.addresses()
 	r.zones()
 	r.tunnels()
 	r.services()
 	for _, x := range t.Experiments {
-		if !broken(x.Noun) {
-			r.experiment(x)
-		}
+		r.experiment(x)
 	}
 	return r.out
 }
@@ -50,6 +51,12 @@ func (r *rules) warn(n addr.Noun, arg string, block diag.Range, summary, remedy,
 func (r *rules) report(d diag.Diagnostic, n addr.Noun, arg string, block diag.Range) {
 	d = d.At(r.t.Place(n, arg, block)).For(n.String())
 	d.Values = r.values[n.String()+"/"+arg]
+	if key := fmt.Sprint(d.Subject, d.Summary); !n.Key.IsNone() || strings.HasPrefix(arg, "real_server[") {
+		if r.told[key] {
+			return
+		}
+		r.told[key] = true
+	}
 	r.out = append(r.out, d)
 }
 
@@ -57,9 +64,6 @@ func (r *rules) report(d diag.Diagnostic, n addr.Noun, arg string, block diag.Ra
 func (r *rules) addresses() {
 	owner := map[netip.Addr]addr.Noun{}
 	for _, m := range r.t.Machines {
-		if r.broken(m.Noun) {
-			continue
-		}
 		for _, nic := range m.NICs {
 			network, ok := r.t.Network(nic.Network)
 			for _, ip := range nic.Addresses {
@@ -79,7 +83,7 @@ func (r *rules) addresses() {
 			if by, taken := owner[ip]; taken {
 				r.fail(s.Noun, r.vipArg(s), s.Range, "Address used twice", "Give the service an address that no machine has.", "%s has the VIP %s, which is %s's address.", s.Noun, ip, by)
 			}
-			if o, taken := vips[ip]; taken && o.Director != s.Director && !r.broken(s.Noun) && !r.broken(o.Noun) {
+			if o, taken := vips[ip]; taken && o.Director != s.Director && !o.Director.IsZero() && !s.Director.IsZero() {
 				r.fail(s.Noun, r.vipArg(s), s.Range, "Address used twice", "Give each director its own VIP.", "%s on %s has the VIP %s, which %s has on %s.", s.Noun, s.Director, ip, o.Noun, o.Director)
 			}
 			vips[ip] = s
@@ -97,7 +101,7 @@ func (r *rules) vipArg(s Service) string {
 func (r *rules) zones() {
 	first := map[string]addr.Noun{}
 	for _, z := range r.t.Zones {
-		if r.broken(z.Noun) {
+		if z.Name == "" || r.d.arg(z.Noun, "name") {
 			continue
 		}
 		if by, taken := first[z.Name]; taken {
@@ -122,7 +126,7 @@ func (r *rules) tunnels() {
 	for _, tun := range r.t.Tunnels {
 		from, okFrom := r.t.Machine(tun.From)
 		to, okTo := r.t.Machine(tun.To)
-		if r.broken(tun.Noun) || !okFrom || !okTo {
+		if !okFrom || !okTo {
 			continue
 		}
 		if by, taken := first[ends{tun.From, tun.To}]; taken {
@@ -130,7 +134,7 @@ func (r *rules) tunnels() {
 				"%s leads from %s to %s, as %s does.", tun.Noun, tun.From, tun.To, by)
 		}
 		first[ends{tun.From, tun.To}] = tun.Noun
-		if !share(from, to) && !r.hasRouter() {
+		if !share(from, to) && !r.hasRouter() && !r.d.noun(from.Noun) && !r.d.noun(to.Noun) {
 			r.fail(tun.Noun, "to", tun.Range, "No way for the tunnel", "Put both on one network, or a router between their networks.",
 				"%s and %s share no network and there is no router.", tun.From, tun.To)
 		}

@@ -11,12 +11,18 @@ import (
 
 func (r *rules) experiment(x Experiment) {
 	s, ok := r.t.Service(x.Service)
-	if !ok || r.broken(s.Noun) {
+	if !ok {
 		return
 	}
 	if len(s.RealServers) == 0 {
+		if r.d.inside(s.Noun, "real_server") {
+			return
+		}
 		r.fail(x.Noun, "service", x.Range, "Service without real servers", fmt.Sprintf("Add a real_server block to %s.", s.Noun), "%s has nothing to measure: %s has no real servers.", x.Noun, s.Noun)
 		return
+	}
+	if x.Load.Kind == "" {
+		x.Load.Protocol = s.Protocol // the block is missing, which was told
 	}
 	r.clients(x, s)
 	varied := map[string]bool{}
@@ -29,14 +35,14 @@ func (r *rules) experiment(x Experiment) {
 	if runs > maxRuns {
 		r.fail(x.Noun, "iterations", x.Range, "Too many runs", "Use fewer values or iterations.", "%s would need more than %d runs.", x.Noun, maxRuns)
 	}
-	if x.Load.Protocol != s.Protocol && !varied["protocol"] {
+	if x.Load.Protocol != s.Protocol && !r.d.arg(s.Noun, "protocol") && !r.d.arg(x.Noun, "load[0].protocol") && !varied["protocol"] {
 		r.fail(x.Noun, "load[0].protocol", x.Load.Range, "Protocols differ", "Use the service's protocol, or another service.", "The load of %s speaks %s, but %s is a %s service.", x.Noun, x.Load.Protocol, s.Noun, s.Protocol)
 	}
 	r.queries(x, s)
 }
 
 func (r *rules) clients(x Experiment, s Service) {
-	if len(x.Clients) == 0 {
+	if len(x.Clients) == 0 && !r.d.arg(x.Noun, "clients") {
 		r.fail(x.Noun, "clients", x.Range, "No clients", "Name a client block whose count is 1 or more.", "%s has nobody to send queries.", x.Noun)
 	}
 	seen := map[addr.Noun]bool{}
@@ -46,7 +52,7 @@ func (r *rules) clients(x Experiment, s Service) {
 		}
 		seen[n] = true
 		m, ok := r.t.Machine(n)
-		if !ok || r.broken(n) || r.hasRouter() {
+		if !ok || r.d.noun(n) || r.hasRouter() {
 			continue
 		}
 		for _, ip := range s.VIPs {
@@ -63,6 +69,9 @@ func (r *rules) clients(x Experiment, s Service) {
 func (r *rules) factor(x Experiment, s Service, i int) {
 	f := x.Factors[i]
 	arg := fmt.Sprintf("factor[%d].values", i)
+	if r.d.inside(s.Noun, "real_server") && (f.Name == "weights" || f.Name == "order") {
+		return
+	}
 	for _, v := range f.Values {
 		switch f.Name {
 		case "weights":
@@ -110,19 +119,19 @@ func (r *rules) atMost(x Experiment, arg string, f Factor, v cty.Value, have int
 // queries looks at what will be asked: the records of the zones served.
 func (r *rules) queries(x Experiment, s Service) {
 	first, ok := r.t.Machine(s.RealServers[0].Backend)
-	if !ok || r.broken(first.Noun) {
+	if !ok || r.d.arg(first.Noun, "serves") {
 		return
 	}
 	for _, rs := range s.RealServers[1:] {
 		m, ok := r.t.Machine(rs.Backend)
-		if ok && !r.broken(m.Noun) && !sameNouns(m.Serves, first.Serves) {
+		if ok && !r.d.arg(m.Noun, "serves") && !sameNouns(m.Serves, first.Serves) {
 			r.warn(s.Noun, "", rs.Range, "Backends differ", "Let all real servers of a service serve the same zones.", "%s serves other zones than %s: it refuses some of the queries of %s.", m.Noun, first.Noun, x.Noun)
 		}
 	}
 	records := 0
 	for _, zn := range first.Serves {
 		z, ok := r.t.Zone(zn)
-		if !ok || r.broken(zn) {
+		if !ok || r.d.noun(zn) {
 			return
 		}
 		records += len(z.Records)

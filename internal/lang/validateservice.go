@@ -21,13 +21,13 @@ func (r *rules) services() {
 	}
 	first := map[key]addr.Noun{}
 	for _, s := range r.t.Services {
-		if r.broken(s.Noun) {
+		r.service(s)
+		if r.d.arg(s.Noun, "director", "port", "protocol") {
 			continue
 		}
-		r.service(s)
 		for _, ip := range s.VIPs {
 			k := key{s.Director, s.Protocol, ip, s.Port}
-			if by, taken := first[k]; taken {
+			if by, taken := first[k]; taken && by != s.Noun {
 				r.fail(s.Noun, r.vipArg(s), s.Range, "Service twice", "Change protocol, address or port of one of them.",
 					"%s is %s %s:%d on %s, as %s is.", s.Noun, s.Protocol, ip, s.Port, s.Director, by)
 			}
@@ -39,20 +39,17 @@ func (r *rules) services() {
 
 func (r *rules) service(s Service) {
 	r.vips(s)
-	if s.OnePacket {
+	if s.OnePacket && !r.d.arg(s.Noun, "forward", "protocol") {
 		r.onePacket(s.Noun, "one_packet", s)
 	}
 	for _, flag := range s.Flags {
-		if scheduler, _, _ := strings.Cut(flag, "-"); !r.usesScheduler(s, scheduler) {
+		if scheduler, _, _ := strings.Cut(flag, "-"); contains(ServiceFlags, flag) && !r.d.arg(s.Noun, "scheduler") && !r.usesScheduler(s, scheduler) {
 			r.warn(s.Noun, "flags", s.Range, "Flag without effect", fmt.Sprintf("Use the scheduler %q, or leave the flag out.", scheduler),
 				"%s has the flag %q, but the scheduler %q does not read it.", s.Noun, flag, s.Scheduler)
 		}
 	}
 	seen := map[addr.Noun]bool{}
 	for i, rs := range s.RealServers {
-		if r.broken(rs.Backend) {
-			continue
-		}
 		if seen[rs.Backend] {
 			r.fail(s.Noun, "", rs.Range, "Real server twice", "Name each backend once; weight gives it more.", "%s has %s twice.", s.Noun, rs.Backend)
 			continue
@@ -64,7 +61,7 @@ func (r *rules) service(s Service) {
 
 func (r *rules) vips(s Service) {
 	director, ok := r.t.Machine(s.Director)
-	if !ok || r.broken(s.Director) {
+	if !ok || r.d.noun(s.Director) {
 		return
 	}
 	for i, ip := range s.VIPs {
@@ -130,27 +127,37 @@ func (r *rules) usesScheduler(s Service, name string) bool {
 func (r *rules) realServer(s Service, i int) {
 	rs := s.RealServers[i]
 	at := func(arg string) string { return r.realServerArg(s, i, arg) }
-	switch {
-	case s.Forward != "masquerade" && rs.Port != s.Port:
-		r.fail(s.Noun, at("port"), rs.Range, "Ports differ", fmt.Sprintf("Use port %d on both sides.", namedPort),
-			"%s listens on port %d and sends %s to port %d, but forwarding by %s cannot change the port: packets arrive at %d.", s.Noun, s.Port, rs.Backend, rs.Port, s.Forward, s.Port)
-	case rs.Port != namedPort:
-		r.fail(s.Noun, at("port"), rs.Range, "Nobody listens there", fmt.Sprintf("Use port %d.", namedPort), "%s sends packets to port %d of %s, where BIND answers on %d.", s.Noun, rs.Port, rs.Backend, namedPort)
+	if r.d.arg(s.Noun, "forward") || r.d.inside(s.Noun, "real_server") {
+		return
 	}
+	r.ports(s, rs, at("port"))
 	backend, ok := r.t.Machine(rs.Backend)
 	director, okD := r.t.Machine(s.Director)
-	if ok && len(backend.Serves) == 0 {
+	if ok && len(backend.Serves) == 0 && !r.d.arg(rs.Backend, "serves") {
 		r.fail(s.Noun, at("backends"), rs.Range, "Backend without a zone", fmt.Sprintf("Add serves = [zone.NAME] to %s.", rs.Backend.Block()),
 			"%s is a real server of %s but serves no zone: it would refuse every query.", rs.Backend, s.Noun)
 	}
 	switch {
-	case s.Forward == "tunnel" && rs.Tunnel.IsZero():
+	case s.Forward == "tunnel" && rs.Tunnel.IsZero() && okD:
 		r.missingTunnel(s, rs, at("tunnel"))
 	case s.Forward != "tunnel" && !rs.Tunnel.IsZero():
 		r.fail(s.Noun, at("tunnel"), rs.Range, "Tunnel not used", `Leave tunnel out, or write forward = "tunnel".`, "%s forwards by %s.", s.Noun, s.Forward)
-	case s.Forward == "direct" && ok && okD && !share(director, backend):
+	case s.Forward == "direct" && ok && okD && !share(director, backend) && !r.d.noun(director.Noun) && !r.d.noun(backend.Noun):
 		r.fail(s.Noun, at("backends"), rs.Range, "No common network", `Put both on one network, or use forward = "tunnel".`,
 			"Direct forwarding rewrites the MAC address only; %s and %s share no network.", s.Director, rs.Backend)
+	}
+}
+
+// ports: tunnel and direct forwarding deliver to the port that the client
+// asked for, whatever the real server's entry says (measured, EXP-B15).
+func (r *rules) ports(s Service, rs RealServer, arg string) {
+	switch {
+	case r.d.arg(s.Noun, "port"):
+	case s.Forward != "masquerade" && rs.Port != s.Port:
+		r.fail(s.Noun, arg, rs.Range, "Ports differ", fmt.Sprintf("Use port %d on both sides.", namedPort),
+			"%s listens on port %d and sends %s to port %d, but forwarding by %s cannot change the port: packets arrive at %d.", s.Noun, s.Port, rs.Backend, rs.Port, s.Forward, s.Port)
+	case rs.Port != namedPort:
+		r.fail(s.Noun, arg, rs.Range, "Nobody listens there", fmt.Sprintf("Use port %d.", namedPort), "%s sends packets to port %d of %s, where BIND answers on %d.", s.Noun, rs.Port, rs.Backend, namedPort)
 	}
 }
 
@@ -170,7 +177,7 @@ func (r *rules) realServerArg(s Service, i int, arg string) string {
 
 func (r *rules) missingTunnel(s Service, rs RealServer, arg string) {
 	for _, tun := range r.t.Tunnels {
-		if r.broken(tun.Noun) {
+		if r.d.noun(tun.Noun) {
 			return // it may be the one
 		}
 	}
@@ -202,7 +209,7 @@ func (r *rules) timeouts() {
 		return s.Timeouts.UDP
 	}
 	for _, s := range r.t.Services {
-		if r.broken(s.Noun) {
+		if r.d.arg(s.Noun, "director", "timeout") {
 			continue
 		}
 		for _, name := range []string{"tcp", "tcp_fin", "udp"} {

@@ -108,7 +108,7 @@ func (p *parser) defaultValue(v *variable, a *hclsyntax.Attribute) {
 	if err != nil {
 		v.bad = true
 		p.problems.add(diag.Errorf("Default of the wrong type", "Make the default fit the type, or change the type.",
-			"The default of variable %q is not a %s: %s.", v.name, typeexpr.TypeString(v.typ), errorText(err)).At(a.Expr.Range()))
+			"The default of variable %q does not fit the type %s: %s.", v.name, typeexpr.TypeString(v.typ), errorText(err)).At(a.Expr.Range()))
 		return
 	}
 	v.def = conv
@@ -127,9 +127,9 @@ func (p *parser) constant(v *variable, a *hclsyntax.Attribute, want cty.Type) (c
 	}
 	val, ds := a.Expr.Value(&hcl.EvalContext{Functions: functions})
 	if !ds.HasErrors() {
-		var err error
-		if val, err = convert.Convert(val, want); err == nil && val.IsWhollyKnown() {
-			return val, true
+		conv, err := convert.Convert(val, want)
+		if err == nil && conv.IsWhollyKnown() {
+			return conv, true
 		}
 		p.problems.add(wrongType(a.Name, v.block.title(), want, val, err).At(a.Expr.Range()))
 	} else {

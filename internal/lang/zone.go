@@ -18,17 +18,21 @@ const maxTTL = 1<<31 - 1
 func (e *evaluator) zone(b *block) Zone {
 	r := e.reader(b, nil)
 	z := Zone{Noun: r.noun, Range: b.rng, Name: strings.ToLower(strings.TrimSuffix(r.text("name", ""), "."))}
-	if b.args["name"] != nil && !e.isBroken(r.noun) && badName(z.Name) {
+	if b.args["name"] != nil && !e.defects.arg(r.noun, "name") && badName(z.Name) {
 		r.complain("name", "Not a domain name", `Write a name like "lab.test".`, "name of %s is %q.", r.noun, z.Name)
 	}
 	if b.args["records"] != nil {
-		if z.Records = r.records(r.raw("records")); e.isBroken(r.noun) {
-			return z
+		res := r.raw("records")
+		list := r.records(res)
+		for i := range list {
+			if rec := list[i]; rec != nil {
+				z.Records = append(z.Records, *rec)
+				if !e.defects.arg(r.noun, "name") {
+					r.checkRecord(z.Name, i, *rec)
+				}
+			}
 		}
-		for i, rec := range z.Records {
-			r.checkRecord(z.Name, i, rec)
-		}
-		r.duplicates(z.Records)
+		r.duplicates(list)
 	}
 	return z
 }
@@ -53,8 +57,8 @@ func hasControl(s string) bool {
 func (e *evaluator) recordsAttribute(b *block, res result) result {
 	r := e.reader(b, nil)
 	records := r.records(res)
-	if e.isBroken(r.noun) {
-		return result{val: cty.DynamicVal, ok: e.sketch}
+	if e.defects.arg(r.noun, "records") {
+		return result{val: cty.DynamicVal}
 	}
 	out := []cty.Value{}
 	for _, rec := range records {
@@ -72,51 +76,45 @@ func (e *evaluator) recordsAttribute(b *block, res result) result {
 	return result{val: cty.ListVal(out), ok: true}
 }
 
-// records reads the list of objects { name, type, ttl, values }.
-func (r *reader) records(res result) []Record {
-	if !res.ok {
-		r.fail()
-		return nil
-	}
+// records reads the list of objects { name, type, ttl, values }. A record that
+// is wrong is reported and nil.
+func (r *reader) records(res result) []*Record {
 	if !r.e.known(res, "records of "+r.noun.String()) {
-		r.fail()
+		r.fail("records")
 		return nil
 	}
+	r.ctx = res.ctx
 	v, _ := res.val.UnmarkDeep()
 	if v.IsNull() || !(v.Type().IsListType() || v.Type().IsTupleType()) {
 		r.complain("records", "Wrong type", `Write records = [{ name = "www", type = "A", values = ["192.0.2.1"] }].`,
 			"records of %s must be a list of objects, but is %s.", r.noun, render(v))
 		return nil
 	}
-	var out []Record
+	var out []*Record
 	for i, ev := range v.AsValueSlice() {
-		rec, ok := r.record(i, ev)
-		if ok {
-			out = append(out, rec)
-		}
+		out = append(out, r.record(i, ev))
 	}
 	return out
 }
 
 // recordProblem reports one record at its own place when the list is written out.
 func (r *reader) recordProblem(i int, summary, remedy, format string, args ...any) {
-	r.fail()
-	a := r.b.args["records"]
-	at := a.Expr.Range()
-	if tuple, ok := a.Expr.(*hclsyntax.TupleConsExpr); ok && i < len(tuple.Exprs) {
-		at = tuple.Exprs[i].Range()
+	r.fail("records")
+	expr := r.b.args["records"].Expr
+	if tuple, ok := expr.(*hclsyntax.TupleConsExpr); ok && i < len(tuple.Exprs) {
+		expr = tuple.Exprs[i]
 	}
-	d := diag.Errorf(summary, remedy, format, args...).At(at).For(r.noun.String())
-	d.Values = r.e.values[r.place("records")]
+	d := diag.Errorf(summary, remedy, format, args...).At(expr.Range()).For(r.noun.String())
+	d.Values = involved(expr, r.ctx)
 	r.e.problems.add(d)
 }
 
-func (r *reader) record(i int, v cty.Value) (Record, bool) {
+func (r *reader) record(i int, v cty.Value) *Record {
 	if v.IsNull() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
 		r.recordProblem(i, "Wrong type", `Write { name = "www", type = "A", values = ["192.0.2.1"] }.`, "Record %d of %s is %s, not an object.", i, r.noun, render(v))
-		return Record{}, false
+		return nil
 	}
-	rec, ok := Record{TTL: defaultTTL}, true
+	rec, ok := &Record{TTL: defaultTTL}, true
 	fields := v.AsValueMap()
 	known := []string{"name", "type", "ttl", "values"}
 	for _, k := range sortedKeys(fields) {
@@ -140,7 +138,10 @@ func (r *reader) record(i int, v cty.Value) (Record, bool) {
 				"%s of record %d of %s is %s: %s.", k, i, r.noun, render(fv), errorText(err))
 		}
 	}
-	return rec, ok
+	if !ok {
+		return nil
+	}
+	return rec
 }
 
 func (rec *Record) set(field string, v cty.Value) error {
@@ -229,11 +230,14 @@ func valueExample(rrtype string) string {
 }
 
 // duplicates: one entry for a name and type, one value once, CNAME alone.
-func (r *reader) duplicates(records []Record) {
+func (r *reader) duplicates(records []*Record) {
 	first := map[string]int{}
 	cname := map[string]int{}
 	types := map[string]int{}
 	for i, rec := range records {
+		if rec == nil {
+			continue
+		}
 		key := rec.Name + " " + rec.Type
 		if j, dup := first[key]; dup {
 			r.recordProblem(i, "Declared twice", "Put all values into one record.", "Record %d of %s is %s, as record %d is.", i, r.noun, key, j)

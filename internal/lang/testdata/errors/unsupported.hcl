@@ -1,0 +1,60 @@
+network "lan" { cidr = "198.18.0.0/24" }
+network "wan" { cidr = "198.18.1.0/24" }
+
+client "c" {
+  boot  = "restore"
+  image = "mine.qcow2"
+  nic { network = network.wan }
+}
+
+router "r" {
+  nic { network = network.lan }
+  nic { network = network.wan }
+}
+
+director "lb" {
+  nic { network = network.lan }
+}
+
+backend "ns" {
+  serves     = [zone.lab]
+  depends_on = [director.lb]
+  nic { network = network.lan }
+}
+
+zone "lab" {
+  name    = "lab.test"
+  records = [{ name = "a", type = "A", values = ["192.0.2.1"] }]
+}
+
+tunnel "t" {
+  from = director.lb
+  to   = backend.ns
+  type = "gre"
+}
+
+service "dns" {
+  director = director.lb
+  vip      = "198.18.0.101"
+  fwmark   = 7
+  persistence { timeout = "60s" }
+  real_server {
+    backends = backend.ns
+    tunnel   = tunnel.t
+  }
+}
+
+service "masq" {
+  director = director.lb
+  vip      = "198.18.0.102"
+  forward  = "masquerade"
+  real_server { backends = backend.ns }
+}
+
+experiment "x" {
+  service   = service.dns
+  clients   = client.c
+  isolation = "restore"
+  controls { aa = true }
+  load "dnsperf" {}
+}
