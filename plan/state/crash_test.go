@@ -153,6 +153,14 @@ func (h *handle) Sync() error {
 
 func (h *handle) Close() error { return h.m.step() }
 
+func (h *handle) Truncate(size int64) error {
+	if err := h.m.step(); err != nil {
+		return err
+	}
+	h.n.data = h.n.data[:size:size]
+	return nil
+}
+
 // after returns what a machine may find when it comes up again.
 func (m *model) after() map[string]*model {
 	keep := func(n *inode) []byte { return n.data }

@@ -31,6 +31,8 @@ type files interface {
 type file interface {
 	io.WriteCloser
 	Sync() error
+	// Truncate cuts the file; what is written next follows at its new end.
+	Truncate(size int64) error
 }
 
 // writeFile replaces path as a whole: after a crash at any point it holds the

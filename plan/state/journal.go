@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/lvslab/lvslab/plan"
@@ -48,7 +49,12 @@ type journal struct {
 	size    int64
 	next    uint64
 	pending []Intent
+	synced  atomic.Uint64 // the last sequence number that is known to be safe
 }
+
+// compactAt is the size in bytes from which on a journal without open intents
+// is begun anew. Closing it in order does so too.
+const compactAt = 64 << 10
 
 // openJournal reads what an earlier process left. The journal is empty after
 // every operation that ended in order, so it stays short.
@@ -105,10 +111,11 @@ func without(in []Intent, seq uint64) []Intent {
 	return out
 }
 
-// begin writes and syncs the intent and returns its sequence number.
+// begin writes the intent and returns its sequence number. It is safe only
+// once sync has returned.
 func (j *journal) begin(in Intent) (uint64, error) {
 	in.Seq, in.At = j.next, time.Now().UTC()
-	if err := j.write(line{Intent: in}, true); err != nil {
+	if err := j.write(line{Intent: in}); err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
 	j.next++
@@ -116,45 +123,54 @@ func (j *journal) begin(in Intent) (uint64, error) {
 	return in.Seq, nil
 }
 
-// end closes an intent. It is not synced: an end that is lost makes the next
-// process look at something that is in order. When nothing is open any more
-// the journal starts anew.
-func (j *journal) end(seq uint64, failed error) error {
-	j.pending = without(j.pending, seq)
-	if len(j.pending) == 0 {
-		return j.reset()
+// sync makes the intents up to seq safe. Callers take turns; one sync serves
+// all that were written before it began.
+func (j *journal) sync(f file, seq, written uint64) error {
+	if j.synced.Load() >= seq {
+		return nil
 	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	j.synced.Store(written)
+	return nil
+}
+
+// end closes an intent. It is not synced: an end that is lost makes the next
+// process look at something that is in order.
+func (j *journal) end(seq uint64, failed error) error {
 	l := line{Intent: Intent{Seq: seq, At: time.Now().UTC()}, End: endOK}
 	if failed != nil {
 		l.End, l.Error = endFailed, failed.Error()
 	}
-	if err := j.write(l, false); err != nil {
+	if err := j.write(l); err != nil {
 		return fmt.Errorf("journal: %w", err)
+	}
+	j.pending = without(j.pending, seq)
+	if len(j.pending) == 0 && j.size > compactAt {
+		return j.compact()
 	}
 	return nil
 }
 
-func (j *journal) write(l line, sync bool) error {
-	if err := j.open(); err != nil {
-		return err
-	}
+func (j *journal) write(l line) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	b = append(b, '\n')
-	_, err = j.f.Write(b)
-	if err == nil && sync {
-		err = j.f.Sync()
+	if err := j.open(); err != nil {
+		return err
 	}
-	if err != nil {
-		// The line may stand there in part. Opening again cuts it off.
-		return errors.Join(err, j.close())
+	b = append(b, '\n')
+	if _, err := j.f.Write(b); err != nil {
+		// A part of the line may stand there. It must not stay before the next one.
+		return errors.Join(err, j.f.Truncate(j.size))
 	}
 	j.size += int64(len(b))
 	return nil
 }
 
+// open opens the file once. A last line that was cut short is cut off.
 func (j *journal) open() error {
 	if j.f != nil {
 		return nil
@@ -163,24 +179,36 @@ func (j *journal) open() error {
 	if err != nil {
 		return err
 	}
+	if err := j.fsys.syncDir(filepath.Dir(j.path)); err != nil {
+		return errors.Join(err, f.Close())
+	}
 	j.f = f
-	return j.fsys.syncDir(filepath.Dir(j.path))
+	return nil
 }
 
-func (j *journal) reset() error {
-	err := j.close()
-	j.size, j.next = 0, 1
-	if oerr := j.open(); err == nil {
-		err = oerr
+func (j *journal) compact() error {
+	if j.size == 0 {
+		return nil
 	}
-	return err
+	if err := j.open(); err != nil {
+		return err
+	}
+	if err := j.f.Truncate(0); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	j.size, j.next = 0, 1
+	j.synced.Store(0)
+	return nil
 }
 
 func (j *journal) close() error {
-	if j.f == nil {
-		return nil
+	var err error
+	if len(j.pending) == 0 {
+		err = j.compact()
 	}
-	err := j.f.Close()
-	j.f = nil
+	if j.f != nil {
+		err = errors.Join(err, j.f.Close())
+		j.f = nil
+	}
 	return err
 }

@@ -31,9 +31,9 @@ func ReadKeys(dir string) (map[string][]byte, error) {
 
 // WriteKeys replaces the lab's private keys; no keys remove the file.
 func (s *Store) WriteKeys(keys map[string][]byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	s.io.Lock()
+	defer s.io.Unlock()
+	if s.isClosed() {
 		return ErrClosed
 	}
 	path := keysPath(s.dir)
