@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
@@ -83,7 +84,7 @@ func saveCapabilities(h *Holder, o Options) error {
 }
 
 // copyFiles copies the XML files that the target lacks or has otherwise, each
-// whole or not at all. uid -1 leaves the owner.
+// whole or not at all.
 func copyFiles(from, to string, uid, gid int) error {
 	names, err := filepath.Glob(filepath.Join(from, "*.xml"))
 	if err != nil {
@@ -108,8 +109,16 @@ func copyFiles(from, to string, uid, gid int) error {
 	return nil
 }
 
-// replaceFile writes a file beside its target and renames it.
+// replaceFile writes a file beside its target and renames it. uid -1 gives it
+// the owner of its directory: the cache of a user who called sudo stays his.
 func replaceFile(target string, text []byte, uid, gid int) error {
+	if uid == -1 {
+		var st syscall.Stat_t
+		if err := syscall.Stat(filepath.Dir(target), &st); err != nil {
+			return &fs.PathError{Op: "stat", Path: filepath.Dir(target), Err: err}
+		}
+		uid, gid = int(st.Uid), int(st.Gid)
+	}
 	f, err := os.CreateTemp(filepath.Dir(target), ".new-*")
 	if err != nil {
 		return err

@@ -48,7 +48,11 @@ func qemuConf() string {
 		// "logd" would need a virtlogd beside libvirtd.
 		setting("stdio_handler", "file") +
 		"namespaces = []\n" +
-		"cgroup_controllers = []\n"
+		"cgroup_controllers = []\n" +
+		// With this capability libvirt asks QEMU for every property of the virtual
+		// processor by itself, 400 questions at each start of a domain; without it
+		// for two words of features. On a busy machine: 1.5 s instead of 0.3 s.
+		"capability_filters = [ \"cpu-unavailable-features\" ]\n"
 }
 
 func setting(name, value string) string { return fmt.Sprintf("%s = %q\n", name, value) }
