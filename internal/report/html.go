@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/verdict"
@@ -26,6 +27,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 type pageData struct {
 	Summary
 	Style       template.CSS
+	Started     string
 	Experiments []pageExperiment
 	Pairs       [][2]string
 	Files       []Pointer
@@ -36,7 +38,8 @@ type pageExperiment struct {
 	Experiment
 	Headline   string
 	Table      Table
-	Open       []verdict.Verdict // everything but passed checks
+	Open       []verdict.Verdict // what must be read before the numbers
+	Aside      []verdict.Verdict
 	Passed     []verdict.Verdict
 	Shares     template.HTML
 	Times      template.HTML
@@ -56,14 +59,20 @@ func (s Summary) HTML() ([]byte, error) {
 	// The style sheet and the charts are made here from numbers and escaped
 	// names; everything else is escaped by the template.
 	d := pageData{Summary: s, Style: template.CSS(pageStyle), Pairs: s.Conditions.pairs(), Files: files}
+	if at, err := time.Parse(artifact.TimeFormat, s.Conditions.StartedAt); err == nil {
+		d.Started = at.Format("2006-01-02 15:04:05 UTC")
+	}
 	for _, e := range s.Experiments {
-		p := pageExperiment{Experiment: e, Headline: headline(e), Table: tableOf(e),
+		p := pageExperiment{Experiment: e, Headline: counted(e), Table: tableOf(e),
 			Shares: template.HTML(sharesChart(e)), Times: template.HTML(timesChart(e)),
 			Course: template.HTML(courseChart(e)), Ladder: template.HTML(ladderChart(e))}
 		for _, v := range e.Verdicts {
-			if v.Level == verdict.OK {
+			switch {
+			case v.Level == verdict.OK:
 				p.Passed = append(p.Passed, v)
-			} else {
+			case v.Aside:
+				p.Aside = append(p.Aside, v)
+			default:
 				p.Open = append(p.Open, v)
 			}
 			p.TimeRefuse = p.TimeRefuse || v.ID == "time-refused"

@@ -37,7 +37,7 @@ func (s Summary) Markdown() []byte {
 }
 
 func (e Experiment) markdown(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n\n", md(e.Facts.Experiment), md(headline(e)))
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n\n", md(e.Facts.Experiment), md(counted(e)))
 	t := tableOf(e)
 	head := make([]string, len(t.Head))
 	line := make([]string, len(t.Head))
@@ -109,7 +109,7 @@ func (c Conditions) pairs() [][2]string {
 		list = append(list, [2]string{"address of " + name, c.Addresses[name]})
 	}
 	for _, p := range c.phases() {
-		list = append(list, [2]string{p.Name + " after", seconds(p.At) + " s"})
+		list = append(list, [2]string{p.Name + " after", fmt.Sprintf("%.1f s", p.At)})
 	}
 	var out [][2]string
 	for _, p := range list {

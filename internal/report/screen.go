@@ -70,11 +70,13 @@ func NewScreen(s Summary, dir string) Screen {
 	return sc
 }
 
-func headline(e Experiment) string {
+func headline(e Experiment) string { return e.Facts.Experiment + ": " + counted(e) }
+
+// counted says what was run and how much of it was answered.
+func counted(e Experiment) string {
 	t := e.Totals
-	valid := verdict.Count(t.ValidRuns) + " of " + verdict.Count(t.Runs) + " runs valid"
-	return fmt.Sprintf("%s: %d treatments in %d blocks, %s, %s of %s queries answered", e.Facts.Experiment, len(e.Treatments), t.Blocks, valid,
-		verdict.Count(t.AnswersOK), verdict.Count(t.QueriesPlanned))
+	return fmt.Sprintf("%d treatments in %d blocks, %s of %s runs valid, %s of %s queries answered", len(e.Treatments), t.Blocks,
+		verdict.Count(t.ValidRuns), verdict.Count(t.Runs), verdict.Count(t.AnswersOK), verdict.Count(t.QueriesPlanned))
 }
 
 func rest(more, passed int) string {
