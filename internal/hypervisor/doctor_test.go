@@ -75,3 +75,15 @@ func TestBelow(t *testing.T) {
 		}
 	}
 }
+
+func TestParseQEMUVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		"QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright (c)": "7.2.22", "QEMU emulator version 10.0.2": "10.0.2",
+		"": "", "qemu: no": "", "version ": "",
+	} {
+		got, err := parseQEMUVersion(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}

@@ -59,6 +59,7 @@ func Main() {
 // libvirt waits 16 s for each dead QEMU to vanish. It must not do more, because
 // a wait4(-1) beside os/exec steals the exit statuses that os/exec waits for.
 func initMain() int {
+	nameProcess()
 	debug.SetGCPercent(10)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -93,8 +94,13 @@ func initMain() int {
 	}
 }
 
+// nameProcess sets what ps and top show; it would be "exe", from /proc/self/exe.
+// A failure changes nothing else.
+func nameProcess() { _ = os.WriteFile("/proc/self/comm", []byte("lvslab-holder"), 0) }
+
 // holderMain makes the namespaces private, runs libvirtd and ends with it.
 func holderMain() int {
+	nameProcess()
 	for _, fd := range []int{fdOrder, fdLock, fdReport} {
 		syscall.CloseOnExec(fd)
 	}

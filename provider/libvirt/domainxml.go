@@ -17,6 +17,11 @@ const (
 	tbCacheMiB = 64
 )
 
+// MemoryOverhead is what a machine takes on the host beyond its own memory, in
+// bytes: QEMU itself and, under emulation, the cache of translated code.
+// Measured: 243 MiB resident for a booted guest of 192 MiB.
+const MemoryOverhead = (tbCacheMiB + 32) << 20
+
 // ports are the virtio-serial ports of every domain.
 func ports() []string { return append([]string{proto.EnginePort}, proto.UserPorts...) }
 
