@@ -1,0 +1,249 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+const node = "director.lb"
+
+var (
+	link = schema.Link{Node: node, MAC: "52:54:00:00:00:01", Name: "lan", MTU: 1500,
+		Addresses: []string{"198.18.0.20/24", "198.18.0.21/24", "198.18.0.101/32"}, // the kernel lists the last one second
+		Impair:    &schema.Impair{DelayUS: 2000, LossPPM: 700, ReorderPPM: 3}}
+	tunnel = schema.Tunnel{Node: node, Name: "lb-ns", Type: "ipip", Local: "198.18.0.30", Remote: "198.18.0.20", Addresses: []string{"198.18.0.101/32"}}
+	route  = schema.Route{Node: node, To: "198.19.0.0/16", Via: "198.18.0.1"}
+	sysctl = schema.Sysctl{Node: node, Values: map[string]string{"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.tcp_rmem": "4096\t131072\t6291456"}}
+	dns    = schema.DNS{Node: node, ServerID: "backend.ns[0]", Zones: map[string]string{"lab.test": "text"}, Listen: []string{"198.18.0.101", "198.18.0.30"}}
+	ipvs   = schema.IPVS{Node: node, Sysctl: map[string]string{"net.ipv4.vs.expire_nodest_conn": "0"}, Services: []schema.IPVSService{{
+		Protocol: "udp", VIP: "198.18.0.101", Port: 53, Scheduler: "rr", Timeouts: schema.IPVSTimeouts{UDP: 300},
+		Destinations: []schema.IPVSDestination{
+			{Address: "198.18.0.30", Port: 53, Forward: "tunnel", Weight: 1, TunnelType: "ipip"},
+			{Address: "198.18.0.31", Port: 53, Forward: "direct", Weight: 1},
+		}}}}
+)
+
+func resource(typ string, v cty.Value) provider.Resource {
+	return provider.Resource{Addr: addr.Resource{Noun: addr.N(addr.Director, "lb"), Part: typ}, Type: typ, Attrs: v}
+}
+
+var kinds = []struct {
+	typ    string
+	value  cty.Value
+	damage func(*agent) // what somebody does to it by hand
+	says   string       // how Read sees that, "" = as a change
+}{
+	{schema.TypeLink, link.Value(), func(a *agent) {
+		l := a.links[link.MAC]
+		l.Addresses = l.Addresses[:1]
+		a.links[link.MAC] = l
+	}, ""},
+	{schema.TypeLink, link.Value(), func(a *agent) {
+		l := a.links[link.MAC]
+		l.Up = false
+		a.links[link.MAC] = l
+	}, "the device has been set down"},
+	{schema.TypeLink, link.Value(), func(a *agent) { delete(a.links, link.MAC) }, "is not there"},
+	{schema.TypeLink, link.Value(), func(a *agent) { delete(a.netem, "lan") }, ""},
+	{schema.TypeTunnel, tunnel.Value(), func(a *agent) { delete(a.tunnels, tunnel.Name) }, "is not there"},
+	{schema.TypeTunnel, tunnel.Value(), func(a *agent) {
+		st := a.tunnels[tunnel.Name]
+		st.FallbackUp = true
+		a.tunnels[tunnel.Name] = st
+	}, "the fallback device beside it has been set up"},
+	{schema.TypeTunnel, tunnel.Value(), func(a *agent) {
+		st := a.tunnels[tunnel.Name]
+		st.Remote = netip.MustParseAddr("198.18.0.77")
+		a.tunnels[tunnel.Name] = st
+	}, ""},
+	{schema.TypeRoute, route.Value(), func(a *agent) { clear(a.routes) }, "is not there"},
+	{schema.TypeSysctl, sysctl.Value(), func(a *agent) { a.sysctl["net.ipv4.conf.all.rp_filter"] = "1" }, ""},
+	{schema.TypeSysctl, sysctl.Value(), func(a *agent) { delete(a.sysctl, "net.ipv4.tcp_rmem") }, ""},
+	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Running = false }, "named does not run"},
+	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Zones["lab.test"] = sum("other") }, ""},
+	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Listen = a.named.Listen[:1] }, ""},
+	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services = nil }, "the virtual service has been deleted"},
+	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services[0].Scheduler = "wlc" }, ""},
+	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services[0].Timeouts.UDP = 5 }, ""},
+	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.sysctl["net.ipv4.vs.expire_nodest_conn"] = "1" }, ""},
+}
+
+func TestLifeOfASetting(t *testing.T) {
+	for i, k := range kinds {
+		t.Run(fmt.Sprintf("%d %s", i, k.typ), func(t *testing.T) {
+			b, r, ctx := newBench(t), resource(k.typ, k.value), t.Context()
+			made, err := b.Create(ctx, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expectAction(t, b, r, made, provider.NoOp)
+			if !made.Type().Equals(schema.Guest()[k.typ].Type()) || made.GetAttr("boot_id").AsString() != "boot-1" {
+				t.Errorf("created: %#v", made)
+			}
+			read, err := b.Read(ctx, r, made)
+			if err != nil || !read.RawEquals(made) {
+				t.Fatalf("read %#v, %v\nwant %#v", read, err, made)
+			}
+			k.damage(b.agent)
+			read, err = b.Read(ctx, r, made)
+			if k.says != "" {
+				if !errors.Is(err, provider.ErrGone) || !strings.Contains(err.Error(), k.says) {
+					t.Errorf("Read says %v, want %q and gone", err, k.says)
+				}
+				read = cty.NullVal(read.Type())
+				made, err = b.Create(ctx, r)
+			} else {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p, _ := b.Plan(r, read); p.Action == provider.NoOp {
+					t.Fatalf("the change is not seen: %#v", read)
+				}
+				made, err = b.Update(ctx, r, read)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			expectAction(t, b, r, made, provider.NoOp)
+			if err := b.Delete(ctx, r, made); err != nil {
+				t.Fatal(err)
+			}
+			if k.typ != schema.TypeSysctl {
+				if _, err := b.Read(ctx, r, made); !errors.Is(err, provider.ErrGone) {
+					t.Errorf("after Delete, Read says %v", err)
+				}
+			}
+			if err := b.Delete(ctx, r, made); err != nil {
+				t.Errorf("second Delete: %v", err)
+			}
+		})
+	}
+}
+
+func expectAction(t *testing.T, b *bench, r provider.Resource, prior cty.Value, want provider.Action) {
+	t.Helper()
+	p, err := b.Plan(r, prior)
+	if err != nil || p.Action != want {
+		t.Errorf("planned %s because of %v (%v), want %s", p.Action, p.Reasons, err, want)
+	}
+}
+
+func TestAnotherBootIsGone(t *testing.T) {
+	for _, k := range kinds {
+		b, r := newBench(t), resource(k.typ, k.value)
+		made, err := b.Create(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.boot = "boot-2"
+		if _, err := b.Read(t.Context(), r, made); !errors.Is(err, provider.ErrGone) || !strings.HasPrefix(err.Error(), "gone with its boot") {
+			t.Errorf("%s: Read says %v", k.typ, err)
+		}
+		calls := len(b.agent.batches)
+		if err := b.Delete(t.Context(), r, made); err != nil || len(b.agent.batches) != calls {
+			t.Errorf("%s: Delete of what is gone: %v, %d calls", k.typ, err, len(b.agent.batches)-calls)
+		}
+	}
+}
+
+func TestUnreachableIsNotGone(t *testing.T) {
+	b, r := newBench(t), resource(schema.TypeRoute, route.Value())
+	made, err := b.Create(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.err = errors.New("nobody answers")
+	if _, err := b.Read(t.Context(), r, made); err == nil || errors.Is(err, provider.ErrGone) {
+		t.Errorf("Read says %v", err)
+	}
+	if err := b.Delete(t.Context(), r, made); err == nil {
+		t.Error("Delete of something unreachable succeeded")
+	}
+	b.err = fmt.Errorf("no such domain: %w", provider.ErrGone)
+	if _, err := b.Read(t.Context(), r, made); !errors.Is(err, provider.ErrGone) {
+		t.Errorf("Read says %v", err)
+	}
+	if err := b.Delete(t.Context(), r, made); err != nil {
+		t.Errorf("Delete in a machine that is gone: %v", err)
+	}
+}
+
+// TestUpdateDropsOldServices: a VIP that is taken out of the topology must not
+// go on serving, and another resource's service must.
+func TestUpdateDropsOldServices(t *testing.T) {
+	b, other := newBench(t), ipvs
+	other.Services = []schema.IPVSService{ipvs.Services[0]}
+	other.Services[0].VIP = "198.18.0.110"
+	two := ipvs
+	two.Services = append([]schema.IPVSService{ipvs.Services[0]}, ipvs.Services[0])
+	two.Services[1].VIP = "198.18.0.102"
+	if _, err := b.Create(t.Context(), resource(schema.TypeIPVS, other.Value())); err != nil {
+		t.Fatal(err)
+	}
+	made, err := b.Create(t.Context(), resource(schema.TypeIPVS, two.Value()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Update(t.Context(), resource(schema.TypeIPVS, ipvs.Value()), made); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, s := range b.agent.services {
+		left = append(left, s.VIP.String())
+	}
+	if got := strings.Join(left, " "); got != "198.18.0.110 198.18.0.101" {
+		t.Errorf("services left: %s", got)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	b, changed, fewer := newBench(t), ipvs, sysctl
+	changed.Services = []schema.IPVSService{ipvs.Services[0]}
+	changed.Services[0].Scheduler = "wlc"
+	fewer.Values = map[string]string{"net.ipv4.conf.all.rp_filter": "0"}
+	for want, r := range map[string]provider.Resource{
+		"only new source ports":     resource(schema.TypeIPVS, changed.Value()),
+		"next boot: net.ipv4.tcp_r": resource(schema.TypeSysctl, fewer.Value()),
+	} {
+		prior := ipvs.Value()
+		if r.Type == schema.TypeSysctl {
+			prior = sysctl.Value()
+		}
+		p, err := b.Plan(r, prior)
+		if err != nil || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0].Detail, want) || p.Warnings[0].Address != r.Addr.String() {
+			t.Errorf("warnings %v, %v; want %q", p.Warnings, err, want)
+		}
+	}
+}
+
+func TestErrorsAreExplained(t *testing.T) {
+	place := diag.Range{Filename: "lab.hcl"}
+	place.Start.Line = 7
+	bad, unknown := dns, ipvs
+	bad.Zones = map[string]string{"lab.test": "refused"}
+	unknown.Services = []schema.IPVSService{ipvs.Services[0]}
+	unknown.Services[0].Scheduler = "twos"
+	for want, r := range map[string]provider.Resource{
+		"lab.hcl:7,0: director.lb/dns: The name server refuses zone lab.test (Correct the record that the message names.): named.apply lab.test: named refuses the zone: line 1":     resource(schema.TypeDNS, bad.Value()),
+		"lab.hcl:7,0: director.lb/ipvs: The guest lacks ip_vs_twos (Use an image whose kernel and packages have it, or another setting.): ipvs.preflight ip_vs_twos: no such module": resource(schema.TypeIPVS, unknown.Value()),
+	} {
+		r.Range = &place
+		_, err := newBench(t).Create(t.Context(), r)
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v\nwant  %s", err, want)
+		}
+		if ds := diag.From(err); len(ds) != 1 || ds[0].Subject == nil || ds[0].Remedy == "" {
+			t.Errorf("diagnostics %+v", ds)
+		}
+	}
+}
