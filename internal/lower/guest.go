@@ -1,0 +1,152 @@
+package lower
+
+import (
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// ipvsPrefix begins the names of parameters that exist only once ip_vs is
+// loaded; they belong to the service.
+const ipvsPrefix = "net.ipv4.vs."
+
+// hostSysctls are what each role needs for LVS with shared addresses. They are
+// set on "all" before any link is up: the kernel takes the maximum of all and
+// the interface for arp_ignore, arp_announce and rp_filter, and interfaces
+// start with 0 (Documentation/networking/ip-sysctl.rst).
+//
+// A backend holds the VIP too: arp_ignore=1 keeps it from answering ARP for it,
+// arp_announce=2 from announcing it. rp_filter=1 would drop what comes out of
+// the tunnel (measured: TcpExt IPReversePathFilter rises).
+var hostSysctls = map[addr.Kind]map[string]string{
+	addr.Backend: {
+		"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2",
+		"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0",
+	},
+	addr.Director: {
+		"net.ipv4.ip_forward": "0", "net.ipv4.conf.all.send_redirects": "0", "net.ipv4.conf.default.send_redirects": "0",
+		"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0",
+	},
+	addr.Client: {"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0"},
+	addr.Router: {
+		"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0",
+		"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0",
+	},
+}
+
+func (b *builder) sysctl(m lang.Machine) {
+	values := maps.Clone(hostSysctls[m.Noun.Kind])
+	if values == nil {
+		values = map[string]string{}
+	}
+	for name, v := range m.Sysctl {
+		if !strings.HasPrefix(name, ipvsPrefix) {
+			values[name] = v
+		}
+	}
+	b.add(provider.Resource{
+		Addr: sysctlOf(m.Noun), Type: schema.TypeSysctl, Range: &m.Range, Within: domainOf(m.Noun),
+		Attrs: schema.Sysctl{Node: m.Noun.String(), Values: values}.Value(),
+	})
+}
+
+// links makes the cards' settings. The VIPs of a director's services stand on
+// its first card, where they answer ARP and are local, without which IPVS's
+// hook is never reached (measured, EXP-B15). A backend that is reached by
+// direct routing holds the VIPs on the loopback device.
+func (b *builder) links(m lang.Machine) {
+	for i, nic := range m.NICs {
+		id := b.l.Machines[m.Noun].NICs[i]
+		link := schema.Link{Node: m.Noun.String(), MAC: id.MAC, Name: id.Device, Impair: impair(nic.Impair)}
+		if n, ok := b.t.Network(nic.Network); ok {
+			link.MTU = n.MTU
+		}
+		for _, p := range id.Addresses {
+			link.Addresses = append(link.Addresses, p.String())
+		}
+		if i == 0 && m.Noun.Kind == addr.Director {
+			for _, vip := range b.vips(func(s lang.Service) bool { return s.Director == m.Noun }) {
+				link.Addresses = append(link.Addresses, single(vip))
+			}
+		}
+		b.add(provider.Resource{
+			Addr: b.linkOf(m.Noun, i), Type: schema.TypeLink, Range: &nic.Range, Within: domainOf(m.Noun),
+			DependsOn: []addr.Resource{sysctlOf(m.Noun)}, Attrs: link.Value(),
+		})
+	}
+	direct := b.vips(func(s lang.Service) bool { return s.Forward == "direct" && serves(s, m.Noun) })
+	if len(direct) == 0 {
+		return
+	}
+	lo := schema.Link{Node: m.Noun.String(), Name: "lo", Addresses: []string{}}
+	for _, vip := range direct {
+		lo.Addresses = append(lo.Addresses, single(vip))
+	}
+	b.add(provider.Resource{
+		Addr: loopbackOf(m.Noun), Type: schema.TypeLink, Range: &m.Range, Within: domainOf(m.Noun),
+		DependsOn: []addr.Resource{sysctlOf(m.Noun)}, Attrs: lo.Value(),
+	})
+}
+
+func loopbackOf(n addr.Noun) addr.Resource { return part(n, schema.TypeLink+".lo") }
+
+// vips collects the VIPs of the services that match, in declared order, each once.
+func (b *builder) vips(match func(lang.Service) bool) []netip.Addr {
+	var out []netip.Addr
+	for _, s := range b.t.Services {
+		if !match(s) {
+			continue
+		}
+		for _, vip := range s.VIPs {
+			if !slices.Contains(out, vip) {
+				out = append(out, vip)
+			}
+		}
+	}
+	return out
+}
+
+func serves(s lang.Service, backend addr.Noun) bool {
+	return slices.ContainsFunc(s.RealServers, func(r lang.RealServer) bool { return r.Backend == backend })
+}
+
+// single writes an address as a prefix of its full length.
+func single(ip netip.Addr) string { return netip.PrefixFrom(ip, ip.BitLen()).String() }
+
+func impair(i *lang.Impair) *schema.Impair {
+	if i == nil {
+		return nil
+	}
+	ppm := func(fraction float64) int64 { return int64(math.Round(fraction * 1e6)) }
+	return &schema.Impair{
+		DelayUS: i.Delay.Microseconds(), JitterUS: i.Jitter.Microseconds(),
+		LossPPM: ppm(i.Loss), DuplicatePPM: ppm(i.Duplicate), ReorderPPM: ppm(i.Reorder),
+		RateBits: i.RateBits, Limit: i.Limit,
+	}
+}
+
+// tunnel makes the receiving device on the backend, with both ends named and
+// the VIPs on it.
+func (b *builder) tunnel(t lang.Tunnel) {
+	vips := b.vips(func(s lang.Service) bool {
+		return slices.ContainsFunc(s.RealServers, func(r lang.RealServer) bool { return r.Tunnel == t.Noun })
+	})
+	tun := schema.Tunnel{
+		Node: t.To.String(), Name: b.l.Tunnels[t.Noun].Device, Type: t.Type,
+		Local: t.Local.String(), Remote: t.Remote.String(),
+	}
+	for _, vip := range vips {
+		tun.Addresses = append(tun.Addresses, single(vip))
+	}
+	b.add(provider.Resource{
+		Addr: tunnelOf(t.Noun), Type: schema.TypeTunnel, Range: &t.Range, Within: domainOf(t.To),
+		DependsOn: append(b.linksOf(t.To), sysctlOf(t.To)), Attrs: tun.Value(),
+	})
+}

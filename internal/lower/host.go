@@ -1,0 +1,46 @@
+package lower
+
+import (
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// cmdline is the kernel's command line. The agent of the appended cpio is the
+// first program (rdinit). mitigations=off saves emulated time; panic=-1 with
+// the domain's on_crash makes a crash an end and not a hang; net.ifnames is
+// moot without udev, and the agent names cards itself.
+const cmdline = "console=ttyS0 rdinit=/lvslab-agent quiet mitigations=off panic=-1"
+
+func (b *builder) network(n lang.Network) {
+	id := b.l.Networks[n.Noun]
+	b.add(provider.Resource{
+		Addr: networkOf(n.Noun), Type: schema.TypeNetwork, Range: &n.Range,
+		Attrs: schema.Network{
+			Name: id.Name, UUID: id.UUID, Bridge: id.Bridge, Address: n.Noun.String(), Lineage: b.l.Lineage, MTU: n.MTU,
+		}.Value(),
+	})
+}
+
+// machine makes the domain and what every guest has: kernel parameters and
+// links.
+func (b *builder) machine(m lang.Machine) {
+	id := b.l.Machines[m.Noun]
+	d := schema.Domain{
+		Name: id.Domain, UUID: id.UUID, Address: m.Noun.String(), Lineage: b.l.Lineage, Memory: m.Memory, VCPUs: 1,
+		Kernel: b.o.Kernel, Initrd: b.o.Initrd, Cmdline: cmdline, Root: b.o.Root, Accelerator: b.o.Accelerator,
+		Console: ConsolePath(b.o.LabDir, m.Noun),
+	}
+	var networks []addr.Resource
+	for _, nic := range id.NICs {
+		d.NICs = append(d.NICs, schema.NIC{Network: b.l.Networks[nic.Network].Name, MAC: nic.MAC})
+		networks = append(networks, networkOf(nic.Network))
+	}
+	b.add(provider.Resource{
+		Addr: domainOf(m.Noun), Type: schema.TypeDomain, Range: &m.Range,
+		Attrs: d.Value(), DependsOn: networks, ReplacedBy: networks,
+	})
+	b.sysctl(m)
+	b.links(m)
+}

@@ -1,0 +1,96 @@
+// Package lower turns the nouns of a topology into resources: what providers
+// create, with the values that they get and the order that they need. It is
+// pure: the same topology, layout and options give the same resources.
+//
+// A machine becomes <machine>/domain with <machine>/sysctl and
+// <machine>/link.<device> inside; a tunnel becomes the device at its far end
+// (LVS-TUN's director needs none: IPVS writes the outer header itself,
+// net/netfilter/ipvs/ip_vs_xmit.c); a backend's zones become <backend>/dns; a
+// service becomes <service>/ipvs on its director.
+package lower
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/topo"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// Options are the facts about this machine and this lvslab that resources hold.
+type Options struct {
+	// Kernel, Initrd (with the agent) and Root are the guest image's files.
+	Kernel, Initrd, Root string
+	// Accelerator is kvm or tcg.
+	Accelerator string
+	// LabDir is the lab's directory, where consoles are logged.
+	LabDir string
+}
+
+// ConsolePath is where a machine's console is logged.
+func ConsolePath(labDir string, machine addr.Noun) string {
+	return filepath.Join(labDir, "console", url.PathEscape(machine.String())+".log")
+}
+
+// Resources returns everything that the topology wants to exist, sorted by
+// address.
+func Resources(t *lang.Topology, l *topo.Layout, o Options) ([]provider.Resource, error) {
+	b := &builder{t: t, l: l, o: o}
+	for _, n := range t.Networks {
+		b.network(n)
+	}
+	for _, m := range t.Machines {
+		b.machine(m)
+	}
+	for _, tun := range t.Tunnels {
+		b.tunnel(tun)
+	}
+	for _, m := range t.Machines {
+		if err := b.dns(m); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range t.Services {
+		b.service(s)
+	}
+	slices.SortFunc(b.out, func(x, y provider.Resource) int { return x.Addr.Compare(y.Addr) })
+	return b.out, nil
+}
+
+type builder struct {
+	t   *lang.Topology
+	l   *topo.Layout
+	o   Options
+	out []provider.Resource
+}
+
+func (b *builder) add(r provider.Resource) {
+	slices.SortFunc(r.DependsOn, addr.Resource.Compare)
+	r.DependsOn = slices.Compact(r.DependsOn)
+	b.out = append(b.out, r)
+}
+
+// The parts of nouns.
+func part(n addr.Noun, name string) addr.Resource { return addr.Resource{Noun: n, Part: name} }
+
+func networkOf(n addr.Noun) addr.Resource { return part(n, schema.TypeNetwork) }
+func domainOf(n addr.Noun) addr.Resource  { return part(n, schema.TypeDomain) }
+func sysctlOf(n addr.Noun) addr.Resource  { return part(n, schema.TypeSysctl) }
+func tunnelOf(n addr.Noun) addr.Resource  { return part(n, schema.TypeTunnel) }
+func dnsOf(n addr.Noun) addr.Resource     { return part(n, schema.TypeDNS) }
+
+func (b *builder) linkOf(n addr.Noun, i int) addr.Resource {
+	return part(n, schema.TypeLink+"."+b.l.Machines[n].NICs[i].Device)
+}
+
+func (b *builder) linksOf(n addr.Noun) []addr.Resource {
+	var out []addr.Resource
+	for i := range b.l.Machines[n].NICs {
+		out = append(out, b.linkOf(n, i))
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package lower
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// dns makes a backend's name server. It comes after the devices that carry the
+// VIPs, so that named finds them when it starts.
+func (b *builder) dns(m lang.Machine) error {
+	if len(m.Serves) == 0 {
+		return nil
+	}
+	d := schema.DNS{Node: m.Noun.String(), ServerID: m.Noun.String(), Zones: map[string]string{}}
+	for _, n := range m.Serves {
+		z, ok := b.t.Zone(n)
+		if !ok {
+			continue // refused by lang
+		}
+		d.Zones[z.Name] = ZoneText(z)
+	}
+	deps := b.linksOf(m.Noun)
+	for _, ip := range m.NICs[0].Addresses[:1] {
+		d.Listen = append(d.Listen, ip.String())
+	}
+	for _, vip := range b.vips(func(s lang.Service) bool { return serves(s, m.Noun) }) {
+		d.Listen = append(d.Listen, vip.String())
+	}
+	for _, t := range b.t.Tunnels {
+		if t.To == m.Noun {
+			deps = append(deps, tunnelOf(t.Noun))
+		}
+	}
+	for _, r := range b.out {
+		if r.Addr == loopbackOf(m.Noun) {
+			deps = append(deps, r.Addr)
+		}
+	}
+	b.add(provider.Resource{
+		Addr: dnsOf(m.Noun), Type: schema.TypeDNS, Range: &m.Range, Within: domainOf(m.Noun),
+		DependsOn: deps, Attrs: d.Value(),
+	})
+	return nil
+}
+
+// pinned are IPVS's parameters that change results, at the kernel's defaults
+// (Documentation/networking/ipvs-sysctl.rst), so that a study does not depend
+// on what somebody set before.
+var pinned = map[string]string{
+	ipvsPrefix + "expire_nodest_conn": "0", ipvsPrefix + "expire_quiescent_template": "0",
+	ipvsPrefix + "conn_reuse_mode": "1", ipvsPrefix + "run_estimation": "1",
+	ipvsPrefix + "drop_entry": "0", ipvsPrefix + "drop_packet": "0", ipvsPrefix + "secure_tcp": "0",
+	ipvsPrefix + "pmtu_disc": "1", ipvsPrefix + "sloppy_tcp": "0",
+}
+
+// service makes the virtual services, one for each VIP. It comes after
+// everything that it sends queries to.
+func (b *builder) service(s lang.Service) {
+	v := schema.IPVS{Node: s.Director.String(), Sysctl: maps.Clone(pinned)}
+	if m, ok := b.t.Machine(s.Director); ok {
+		for name, value := range m.Sysctl {
+			if strings.HasPrefix(name, ipvsPrefix) {
+				v.Sysctl[name] = value
+			}
+		}
+	}
+	for _, vip := range s.VIPs {
+		one := b.virtual(s)
+		one.VIP = vip.String()
+		v.Services = append(v.Services, one)
+	}
+	deps := append(b.linksOf(s.Director), sysctlOf(s.Director))
+	for _, r := range s.RealServers {
+		deps = append(deps, b.linksOf(r.Backend)...)
+		if !r.Tunnel.IsZero() {
+			deps = append(deps, tunnelOf(r.Tunnel))
+		}
+		if m, ok := b.t.Machine(r.Backend); ok && len(m.Serves) > 0 {
+			deps = append(deps, dnsOf(r.Backend))
+		}
+	}
+	b.add(provider.Resource{
+		Addr: part(s.Noun, schema.TypeIPVS), Type: schema.TypeIPVS, Range: &s.Range, Within: domainOf(s.Director),
+		DependsOn: deps, Attrs: v.Value(),
+	})
+}
+
+// The kernel's default timeouts (ip_vs_proto_tcp.c, ip_vs_proto_udp.c). They
+// are written out: 0 would leave in force what was there before.
+const (
+	defaultTCP    = 900 * time.Second
+	defaultTCPFin = 120 * time.Second
+	defaultUDP    = 300 * time.Second
+)
+
+func (b *builder) virtual(s lang.Service) schema.IPVSService {
+	one := schema.IPVSService{
+		Protocol: s.Protocol, Port: s.Port, FWMark: s.FWMark, Scheduler: s.Scheduler, OnePacket: s.OnePacket,
+		Flags: slices.Sorted(slices.Values(s.Flags)), Timeouts: b.timeouts(s.Director),
+	}
+	if p := s.Persistence; p != nil {
+		one.PersistenceS, one.Netmask = int(p.Timeout/time.Second), p.Netmask
+	}
+	for _, r := range s.RealServers {
+		d := schema.IPVSDestination{
+			Address: r.Address.String(), Port: r.Port, Forward: s.Forward, Weight: r.Weight, Upper: r.Upper, Lower: r.Lower,
+		}
+		for _, t := range b.t.Tunnels {
+			if t.Noun == r.Tunnel {
+				d.TunnelType = t.Type
+			}
+		}
+		one.Destinations = append(one.Destinations, d)
+	}
+	return one
+}
+
+// timeouts are those of the director's network namespace: what one of its
+// services says holds for all (they may not contradict each other).
+func (b *builder) timeouts(director addr.Noun) schema.IPVSTimeouts {
+	out := lang.Timeouts{TCP: defaultTCP, TCPFin: defaultTCPFin, UDP: defaultUDP}
+	for _, s := range b.t.Services {
+		if s.Director != director {
+			continue
+		}
+		for _, p := range []struct {
+			have *time.Duration
+			said time.Duration
+		}{{&out.TCP, s.Timeouts.TCP}, {&out.TCPFin, s.Timeouts.TCPFin}, {&out.UDP, s.Timeouts.UDP}} {
+			if p.said > 0 {
+				*p.have = p.said
+			}
+		}
+	}
+	return schema.IPVSTimeouts{TCP: int(out.TCP / time.Second), TCPFin: int(out.TCPFin / time.Second), UDP: int(out.UDP / time.Second)}
+}
