@@ -229,7 +229,7 @@ func TestAccTwoAtOnce(t *testing.T) {
 	if err := b.AddBridge(t.Context(), "same", 0); err != nil {
 		t.Fatal(err)
 	}
-	list, err := List()
+	list, err := List(t.Context())
 	if err != nil || len(list) != 2 || list[0].Lineage != "acc-a" || list[1].Lab != "lab-acc-b" {
 		t.Errorf("%+v, %v", list, err)
 	}

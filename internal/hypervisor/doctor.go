@@ -89,6 +89,9 @@ func checkPrograms() []Check {
 			c.Detail = path
 		} else {
 			c.Level, c.Detail = Fail, "not installed; it "+n.use
+			if builder(n.name) {
+				c.Level = Warn // a cached image needs none
+			}
 			c.Remedy = "Install it: " + installCommand(packageOf[n.name])
 		}
 		list = append(list, c)
@@ -211,7 +214,7 @@ func checkAccelerator(ctx context.Context, o DoctorOptions) Check {
 
 // checkLeftovers lists the holders of this machine that are not as they should be.
 func checkLeftovers(ctx context.Context) []Check {
-	entries, err := List()
+	entries, err := List(ctx)
 	if err != nil {
 		return []Check{{Name: "registry", Level: Warn, Detail: err.Error(), Remedy: "Look at " + RegistryDir() + "."}}
 	}

@@ -1,6 +1,7 @@
 package hypervisor
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,7 +185,7 @@ func readEntry(path string) (*Entry, error) {
 // List returns all entries of the registry, those of ended holders too, in the
 // order of their lineages. Entries that cannot be read are reported by a
 // joined error beside the rest of the list.
-func List() ([]Entry, error) {
+func List(ctx context.Context) ([]Entry, error) {
 	names, err := filepath.Glob(filepath.Join(RegistryDir(), "*.json"))
 	if err != nil {
 		return nil, err
@@ -192,6 +193,9 @@ func List() ([]Entry, error) {
 	var list []Entry
 	var errs []error
 	for _, path := range names {
+		if err := ctx.Err(); err != nil {
+			return list, err
+		}
 		e, err := readEntry(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

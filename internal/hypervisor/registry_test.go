@@ -43,7 +43,7 @@ func fakeHolder(t *testing.T, lineage string, withLock bool) (*exec.Cmd, *Holder
 
 func statusOf(t *testing.T, lineage string) Status {
 	t.Helper()
-	list, err := List()
+	list, err := List(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
