@@ -23,21 +23,15 @@ const defaultSettle = 5 * time.Second
 // instance when a destination was removed during the run or when
 // net.ipv4.vs.run_estimation is 0.
 func (h *Handle) Settled(ctx context.Context, spec proto.IPVSSettleSpec) (proto.IPVSStats, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	within := time.Duration(spec.WithinMS) * time.Millisecond
 	if within <= 0 {
 		within = defaultSettle
 	}
 	began := time.Now()
 	for {
-		st, err := h.look(ctx, spec.Baseline)
+		st, err := h.look(ctx, spec.Baseline, time.Since(began) >= within)
 		st.WaitedMS = time.Since(began).Milliseconds()
-		if err != nil {
-			return st, err
-		}
-		if st.Settled || time.Since(began) >= within {
-			st.Conns, err = h.k.conns()
+		if err != nil || st.Conns != nil {
 			return st, err
 		}
 		if err := h.wait(ctx, settlePoll); err != nil {
@@ -46,8 +40,12 @@ func (h *Handle) Settled(ctx context.Context, spec proto.IPVSSettleSpec) (proto.
 	}
 }
 
-// look takes one reading between two readings of the totals.
-func (h *Handle) look(ctx context.Context, baseline proto.IPVSTotals) (proto.IPVSStats, error) {
+// look takes one reading between two readings of the totals, and the connection
+// table (then not nil) when it has settled or is the last one. Others may use the
+// handle between two looks.
+func (h *Handle) look(ctx context.Context, baseline proto.IPVSTotals, last bool) (proto.IPVSStats, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var st proto.IPVSStats
 	before, err := h.k.totals()
 	if err != nil {
@@ -62,7 +60,12 @@ func (h *Handle) look(ctx context.Context, baseline proto.IPVSTotals) (proto.IPV
 	}
 	st.Totals = minus(after, baseline)
 	st.Settled = before == after && sumsEqual(st.Services, st.Totals)
-	return st, nil
+	if st.Settled || last {
+		if st.Conns, err = h.k.conns(); st.Conns == nil {
+			st.Conns = []proto.IPVSConn{}
+		}
+	}
+	return st, err
 }
 
 func minus(a, b proto.IPVSTotals) proto.IPVSTotals {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -87,7 +88,7 @@ func readQuery(row []string) (Query, error) {
 		if err != nil || !(seconds > -1e9 && seconds < 1e9) {
 			c.fail(11, errors.New("not a time in seconds"))
 		}
-		q.Latency = time.Duration(seconds*1e9 + 0.5)
+		q.Latency = time.Duration(math.Round(seconds * 1e9))
 	}
 	return q, c.err
 }

@@ -65,10 +65,10 @@ const (
 )
 
 type reportParser struct {
-	r          Report
-	statistics bool // inside the final block
-	interval   bool // inside a block of -S, which has the same labels
-	seen       int
+	r Report
+	// The blocks: the final one, those of -S, and that of TCP connections.
+	statistics, interval, connections bool
+	seen                              int
 }
 
 func (p *reportParser) line(s string) error {
@@ -80,17 +80,22 @@ func (p *reportParser) line(s string) error {
 		p.r.Reason = strings.TrimSuffix(strings.TrimPrefix(s, "[Status] Testing complete ("), ")")
 		return nil
 	case s == "Statistics:":
-		p.statistics, p.interval = true, false
+		p.statistics, p.interval, p.connections = true, false, false
 		return nil
-	case s == "Interval Statistics:":
-		p.interval = true
+	case s == "Interval Statistics:" || s == "Connection Statistics:":
+		// Their lines have the labels of the final block.
+		p.interval, p.connections = s[0] == 'I', s[0] == 'C'
 		return nil
 	}
 	label, rest, ok := strings.Cut(s, ":")
 	if !ok || !p.statistics || p.interval {
 		return nil
 	}
-	if err := p.field(label, strings.Fields(rest)); err != nil {
+	read := p.field
+	if p.connections {
+		read = p.connection
+	}
+	if err := read(label, strings.Fields(rest)); err != nil {
 		return fmt.Errorf("dnsperf's %q: %w", s, err)
 	}
 	return nil
@@ -129,8 +134,22 @@ func (p *reportParser) field(label string, f []string) (err error) {
 		if p.r.Latency != nil {
 			p.r.Latency.StdDev, err = p.number(f, 0)
 		}
-	case "Reconnections":
+	}
+	return err
+}
+
+// connection reads "Reconnections: N" of 2.5 to 2.12 and "Connection attempts:
+// N (M successful, P%)" of 2.14.
+func (p *reportParser) connection(label string, f []string) (err error) {
+	switch {
+	case label == "Reconnections":
 		p.r.Reconnections, err = p.count(f, 0)
+	case label == "Connection attempts" && len(f) == 4:
+		var made int
+		if made, err = strconv.Atoi(strings.TrimPrefix(f[1], "(")); err == nil {
+			p.r.Reconnections, err = p.count(f, 0)
+			p.r.Reconnections -= made
+		}
 	}
 	return err
 }

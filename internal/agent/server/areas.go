@@ -3,11 +3,14 @@ package server
 // areas lists every group of handlers. A new area adds its register function
 // here, in alphabetical order.
 var areas = []func(*Server){
+	registerCapture,
 	registerCounters,
 	registerFiles,
+	registerIPVS,
 	registerInfo,
 	registerKernelLog,
 	registerLinks,
+	registerLoad,
 	registerNamed,
 	registerNeighbours,
 	registerNetem,
