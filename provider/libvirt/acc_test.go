@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -418,6 +419,42 @@ func TestAccFailedStarts(t *testing.T) {
 	}
 	if left := emulators(t, "acce"); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// A libvirt that is not ours alone: its sockets lie in a directory of this
+// machine, which is made with the first and removed with the last of them.
+func TestAccSharedLibvirt(t *testing.T) {
+	l := newLab(t, "accs")
+	dir := filepath.Join(l.dir, "ch")
+	o := l.options()
+	o.Bridges = nil
+	o.ChannelPath = func(domain, port string) string { return filepath.Join(dir, hypervisor.ChannelFile(domain, port)) }
+	l.Provider = New(l.conn, o)
+	d := l.domain(0)
+	d.NICs = nil // its libvirt would run iptables for a network
+	have, err := l.Create(t.Context(), resource(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range ports() {
+		sock, err := net.Dial("unix", o.ChannelPath(d.Name, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sock.Close()
+	}
+	if err := l.Delete(t.Context(), resource(d), have); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the sockets' directory is left: %v", err)
+	}
+	d.Name = strings.Repeat("x", 120)
+	o.ChannelPath = func(domain, port string) string { return filepath.Join(dir, domain+port) }
+	l.Provider = New(l.conn, o)
+	if _, err := l.Create(t.Context(), resource(d)); err == nil || diag.From(err)[0].Summary != "The path of a socket is too long" {
+		t.Errorf("%v", err)
 	}
 }
 

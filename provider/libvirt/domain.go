@@ -161,17 +161,11 @@ func (p *Provider) prepareDomain(ctx context.Context, d schema.Domain) error {
 			return diag.Fail(err, "The "+what+" cannot be read", "Build the image again: lvslab image build.", "Virtual machine %s boots from it", d.Name)
 		}
 	}
-	for _, port := range ports() {
-		if path := p.opts.ChannelPath(d.Name, port); len(path) > maxSocketPath {
-			return diag.Fail(nil, "The path of a socket is too long", "Use a shorter run directory.",
-				"%s has %d bytes; the kernel takes %d", path, len(path), maxSocketPath)
-		}
+	if err := p.prepareSockets(d); err != nil {
+		return err
 	}
 	return p.makeConsole(d)
 }
-
-// maxSocketPath is the size of sockaddr_un.sun_path without its final zero (unix(7)).
-const maxSocketPath = 107
 
 func (p *Provider) makeConsole(d schema.Domain) error {
 	if err := os.MkdirAll(filepath.Dir(d.Console), 0o755); err != nil {
@@ -195,7 +189,7 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 	var paused *pausedError
 	switch {
 	case errors.Is(err, provider.ErrGone):
-		return nil
+		return p.removeSockets(d)
 	case err != nil && !errors.Is(err, errInactive) && !errors.As(err, &paused):
 		return err
 	}
@@ -216,10 +210,14 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 	if err != nil && !IsNotFound(err) && !errors.Is(err, ErrOutcomeUnknown) && !isCode(err, rpc.ErrOperationInvalid) {
 		return explain(err, "delete virtual machine "+d.Name)
 	}
-	return p.proveGone(ctx, "virtual machine "+d.Name, func() error {
+	err = p.proveGone(ctx, "virtual machine "+d.Name, func() error {
 		_, _, err := p.findDomain(ctx, d)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return p.removeSockets(d)
 }
 
 // Owned is a domain that bears a lab's mark.

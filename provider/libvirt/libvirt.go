@@ -25,7 +25,9 @@ import (
 // Options say how the hypervisor behind a connection is arranged.
 type Options struct {
 	// Bridges, when not nil, makes the bridges of networks in the hypervisor's
-	// network namespace. Otherwise libvirt makes them, with its firewall rules.
+	// own network namespace. Nil means a libvirt of this machine: it makes the
+	// bridges itself, with its firewall rules, and its sockets lie in our file
+	// system, so their directory is made and cleaned here.
 	Bridges Bridges
 	// ChannelPath returns the path, as QEMU sees it, of the socket of one of a
 	// domain's virtio-serial ports.
