@@ -136,3 +136,14 @@ func (SummaryEvent) EventType() string { return "summary" }
 
 // EventType implements [Event].
 func (OutputsEvent) EventType() string { return "outputs" }
+
+// ReportEvent is the answer of a command that looks at something: text for
+// people, data for machines under the type Kind.
+type ReportEvent struct {
+	Kind string          `json:"-"`
+	Text string          `json:"-"`
+	Data json.RawMessage `json:"data"`
+}
+
+// EventType implements [Event].
+func (e ReportEvent) EventType() string { return e.Kind }

@@ -48,6 +48,8 @@ func (h *Human) Emit(e operation.Event) {
 		h.checkEvent(e)
 	case operation.NoticeEvent:
 		h.println(e.Text)
+	case operation.ReportEvent:
+		h.println(e.Text)
 	case operation.OutputsEvent:
 		h.println(e.Text)
 	case operation.SummaryEvent:

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/lvslab/lvslab/internal/operation"
+)
+
+func (a *app) applyCommand() *cobra.Command {
+	o := operation.ApplyOptions{Confirm: confirm}
+	c := &cobra.Command{
+		Use:   "apply FILE|DIR|PLANFILE|builtin:NAME",
+		Short: "Create the lab, run its experiments, take it down, leave the artifact",
+		Example: `  lvslab apply topology.hcl
+  lvslab apply --keep -var iterations=2 builtin:lvs-tun-dns`,
+		Args: exactly("one topology", 1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.Apply(c.Context(), &a.settings, args[0], o)
+			return err
+		},
+	}
+	f := c.Flags()
+	a.variableFlags(f)
+	f.BoolVar(&o.Keep, "keep", false, "leave the lab up afterwards, whatever its teardown policy")
+	f.BoolVar(&o.Fresh, "fresh", false, "repeat the study even if its results are complete")
+	f.BoolVar(&o.PlanOnly, "plan-only", false, "show the plan and stop")
+	f.BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask before replacing or deleting something that exists")
+	f.StringVar(&o.Results, "results", "results", "put artifacts below `DIR`")
+	f.StringVar(&o.JUnit, "junit", "", "also write the checks as JUnit XML to `FILE`")
+	f.IntVar(&o.Parallelism, "parallelism", 0, "how many resources to work on at once (0: from the machine's cores)")
+	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs; suppresses experiments (repeatable)")
+	f.StringArrayVar(&o.Replace, "replace", nil, "make this `NOUN` anew (repeatable)")
+	f.BoolVar(&o.Timings, "timings", false, "print how long each phase took")
+	return c
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var o operation.PlanOptions
+	c := &cobra.Command{
+		Use:   "plan FILE|DIR|builtin:NAME",
+		Short: "Show what apply would do",
+		Args:  exactly("one topology", 1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.Plan(c.Context(), &a.settings, args[0], o)
+			return err
+		},
+	}
+	f := c.Flags()
+	a.variableFlags(f)
+	f.StringVar(&o.Out, "out", "", "save the plan to `FILE` for apply")
+	f.BoolVar(&o.DetailedExitCode, "detailed-exitcode", false, "exit 2 when there is something to do")
+	f.BoolVar(&o.Keep, "keep", false, "plan for apply --keep")
+	f.BoolVar(&o.Fresh, "fresh", false, "plan for apply --fresh")
+	f.StringVar(&o.Results, "results", "results", "where the artifacts are, `DIR`")
+	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs (repeatable)")
+	f.StringArrayVar(&o.Replace, "replace", nil, "make this `NOUN` anew (repeatable)")
+	return c
+}
+
+func (a *app) runCommand() *cobra.Command {
+	o := operation.RunOptions{}
+	c := &cobra.Command{
+		Use:   "run FILE|DIR|builtin:NAME",
+		Short: "Run the experiments on the lab that is up",
+		Args:  exactly("one topology", 1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.Run(c.Context(), &a.settings, args[0], o)
+			return err
+		},
+	}
+	a.variableFlags(c.Flags())
+	c.Flags().StringVar(&o.Results, "results", "results", "put artifacts below `DIR`")
+	c.Flags().StringVar(&o.JUnit, "junit", "", "also write the checks as JUnit XML to `FILE`")
+	return c
+}
+
+func (a *app) destroyCommand() *cobra.Command {
+	o := operation.DestroyOptions{Confirm: confirm}
+	c := &cobra.Command{
+		Use:   "destroy [LAB|FILE|DIR]",
+		Short: "Take the lab down and prove that nothing is left",
+		Args:  atMostOne,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.Destroy(c.Context(), &a.settings, first(args), o)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask")
+	return c
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// confirm asks on the terminal; without one it cannot, and says what to pass.
+func confirm(ctx context.Context, question string) (bool, error) {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return false, operation.ErrNoTerminal
+	}
+	fmt.Fprintf(os.Stderr, "\n%s\n  Only 'yes' is accepted: ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		return strings.TrimSpace(line) == "yes", nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}

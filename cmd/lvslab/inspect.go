@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lvslab/lvslab/internal/operation"
+	"github.com/lvslab/lvslab/internal/version"
+)
+
+func (a *app) validateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate FILE|DIR|builtin:NAME",
+		Short: "Check a topology without touching the host",
+		Args:  exactly("one topology", 1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.Validate(c.Context(), &a.settings, args[0])
+			return err
+		},
+	}
+	a.variableFlags(c.Flags())
+	return c
+}
+
+func (a *app) fmtCommand() *cobra.Command {
+	var check, diff bool
+	c := &cobra.Command{
+		Use:   "fmt [FILE|DIR|-]",
+		Short: "Rewrite topologies in the canonical layout",
+		Args:  atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			path := first(args)
+			if path == "-" {
+				return a.fmtStdin(c)
+			}
+			changed, err := operation.Format(&a.settings, path, !check)
+			for _, f := range changed {
+				a.view.Emit(operation.NoticeEvent{Text: f})
+			}
+			if check && len(changed) > 0 {
+				a.exit = operation.ExitCheckFailed
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&check, "check", false, "change nothing; exit 3 when a file would change")
+	_ = diff
+	return c
+}
+
+func (a *app) fmtStdin(c *cobra.Command) error {
+	src, err := io.ReadAll(c.InOrStdin())
+	if err != nil {
+		return fmt.Errorf("reading standard input: %w", err)
+	}
+	out, err := operation.FormatSource(&a.settings, "<stdin>", src)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(c.OutOrStdout(), bytes.NewReader(out))
+	return err
+}
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [LAB|FILE|DIR]",
+		Short: "Show what the state says and whether the lab is up",
+		Args:  atMostOne,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.Show(c.Context(), &a.settings, first(args))
+			return err
+		},
+	}
+}
+
+func (a *app) outputCommand() *cobra.Command {
+	var o operation.OutputOptions
+	c := &cobra.Command{
+		Use:   "output [NAME]",
+		Short: "Print the outputs of the last apply",
+		Args:  atMostOne,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			o.Name, o.JSON, o.Out = first(args), a.json, os.Stdout
+			a.exit, err = operation.Outputs(c.Context(), &a.settings, o)
+			return err
+		},
+	}
+	c.Flags().StringVar(&o.Lab, "lab", "", "the lab, by name or topology, when several are here")
+	c.Flags().BoolVar(&o.Raw, "raw", false, "print a string, number or bool without quotes")
+	return c
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check what this machine has and name the remedy for what it lacks",
+		Args:  exactly("no arguments", 0),
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			a.exit, err = operation.Doctor(c.Context(), &a.settings)
+			return err
+		},
+	}
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version",
+		Args: exactly("no arguments", 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !a.json { // the JSON stream's first line says it already
+				fmt.Fprintln(c.OutOrStdout(), "lvslab "+version.Version)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) imageCommand() *cobra.Command {
+	c := &cobra.Command{Use: "image", Short: "Build, list and remove guest images"}
+	var refresh bool
+	build := &cobra.Command{
+		Use: "build", Short: "Build the guest image unless it is cached",
+		Args: exactly("no arguments", 0),
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			a.exit, err = operation.ImageBuild(c.Context(), &a.settings, refresh)
+			return err
+		},
+	}
+	build.Flags().BoolVar(&refresh, "refresh", false, "look for newer packages first")
+	list := &cobra.Command{
+		Use: "list", Short: "List the images in the cache",
+		Args: exactly("no arguments", 0),
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			a.exit, err = operation.ImageList(c.Context(), &a.settings)
+			return err
+		},
+	}
+	rm := &cobra.Command{
+		Use: "rm KEY", Short: "Remove an image from the cache",
+		Args: exactly("one image key (see 'lvslab image list')", 1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.ImageRemove(c.Context(), &a.settings, args[0])
+			return err
+		},
+	}
+	c.AddCommand(build, list, rm)
+	return c
+}

@@ -1,0 +1,240 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+)
+
+// needLab skips tests that boot machines unless they are asked for.
+func needLab(t testing.TB) {
+	t.Helper()
+	if os.Getenv("LVSLAB_ACC") == "" {
+		t.Skip("set LVSLAB_ACC=1: boots real VMs")
+	}
+	if _, err := os.Stat(binary(t)); err != nil {
+		t.Fatalf("%v: run make build first", err)
+	}
+}
+
+func binary(t testing.TB) string {
+	t.Helper()
+	abs, err := filepath.Abs("../../bin/lvslab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
+// site is a working directory with a topology in it, as a user has it.
+type site struct {
+	t   testing.TB
+	dir string
+}
+
+// newSite makes a directory with the topology lab.hcl, and checks at the end of
+// the test that nothing of the lab is left on the machine.
+func newSite(t testing.TB, topology string) *site {
+	t.Helper()
+	needLab(t)
+	before := traces(t)
+	s := &site{t: t, dir: t.TempDir()}
+	s.write("lab.hcl", topology)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.dump()
+		}
+		s.run(time.Minute, "destroy", "--auto-approve", "lab.hcl")
+		after := traces(t)
+		for _, x := range subtract(after, before) {
+			t.Errorf("left behind: %s", x)
+		}
+		s.onlyKnownFiles()
+	})
+	return s
+}
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// result is one finished command.
+type result struct {
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("exit %d after %.1f s\n--- stdout\n%s\n--- stderr\n%s", r.code, r.took.Seconds(), r.stdout, r.stderr)
+}
+
+// command prepares lvslab in the site's directory.
+func (s *site) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
+	cmd := exec.CommandContext(ctx, binary(s.t), args...)
+	cmd.Dir = s.dir
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	return cmd, &out, &errOut
+}
+
+// run runs lvslab to its end.
+func (s *site) run(limit time.Duration, args ...string) result {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd, out, errOut := s.command(ctx, args...)
+	began := time.Now()
+	err := cmd.Run()
+	r := result{stdout: out.String(), stderr: errOut.String(), took: time.Since(began)}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &exit):
+		r.code = exit.ExitCode()
+	default:
+		s.t.Fatalf("lvslab %s: %v", strings.Join(args, " "), err)
+	}
+	if ctx.Err() != nil {
+		s.t.Fatalf("lvslab %s did not end in %s\n%s", strings.Join(args, " "), limit, r)
+	}
+	return r
+}
+
+// must runs lvslab and demands an exit code.
+func (s *site) must(code int, limit time.Duration, args ...string) result {
+	s.t.Helper()
+	r := s.run(limit, args...)
+	if r.code != code {
+		s.t.Fatalf("lvslab %s: want exit %d, got %s", strings.Join(args, " "), code, r)
+	}
+	return r
+}
+
+// latest opens the newest artifact of a lab.
+func (s *site) latest(lab string) *artifact.Artifact {
+	s.t.Helper()
+	dir := filepath.Join(s.dir, "results", lab, "latest")
+	a, err := artifact.Open(dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	problems, err := artifact.Verify(context.Background(), dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, p := range problems {
+		s.t.Errorf("artifact: %s", p)
+	}
+	return a
+}
+
+// dump shows what helps to understand a failure.
+func (s *site) dump() {
+	matches, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*", "*.log"))
+	consoles, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*", "console", "*.log"))
+	for _, f := range append(matches, consoles...) {
+		b, _ := os.ReadFile(f)
+		if len(b) > 3000 {
+			b = b[len(b)-3000:]
+		}
+		s.t.Logf("--- %s\n%s", f, b)
+	}
+}
+
+// onlyKnownFiles checks that a lab that was destroyed leaves its state, its
+// logs and its results, and nothing else.
+func (s *site) onlyKnownFiles() {
+	filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
+		rel, _ := filepath.Rel(s.dir, path)
+		switch {
+		case err != nil || d.IsDir():
+		case strings.HasPrefix(rel, "results/"), strings.HasSuffix(rel, ".hcl"):
+		case strings.Contains(rel, ".lvslab/") && known(filepath.Base(rel), rel):
+		default:
+			s.t.Errorf("left behind: file %s", rel)
+		}
+		return nil
+	})
+}
+
+func known(base, rel string) bool {
+	return base == "state.json" || base == "journal.jsonl" || base == "lock" || base == "holder.log" ||
+		strings.Contains(rel, "/backups/") || strings.Contains(rel, "/console/")
+}
+
+// traces lists what a lab could leave on the machine: processes, links, named
+// network namespaces, mounts, registry entries.
+func traces(t testing.TB) []string {
+	t.Helper()
+	var list []string
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		line := strings.ReplaceAll(string(b), "\x00", " ")
+		for _, mark := range []string{"qemu-system", "libvirtd", "lvslab"} {
+			if strings.Contains(filepath.Base(strings.SplitN(line, " ", 2)[0]), mark) {
+				list = append(list, "process "+strings.TrimSpace(line))
+			}
+		}
+	}
+	links, err := filepath.Glob("/sys/class/net/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		list = append(list, "link "+filepath.Base(l))
+	}
+	for _, pattern := range []string{"/run/netns/*", "/run/lvslab/*", "/run/lvslab/*/*"} {
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil && !info.IsDir() {
+				list = append(list, "file "+f)
+			}
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range strings.Split(string(mounts), "\n") {
+		if f := strings.Fields(l); len(f) > 4 {
+			list = append(list, "mount "+f[4])
+		}
+	}
+	sort.Strings(list)
+	return list
+}
+
+func subtract(a, b []string) []string {
+	have := map[string]int{}
+	for _, x := range b {
+		have[x]++
+	}
+	var out []string
+	for _, x := range a {
+		if have[x]--; have[x] < 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}

@@ -1,0 +1,233 @@
+package acceptance
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+)
+
+// truths is one lab with three studies whose outcome the kernel's rules fix.
+const truths = `
+lab "truths" {
+  teardown = "always"
+}
+
+network "wire" { cidr = "198.19.7.0/24" }
+
+client "probe" {
+  nic { network = network.wire }
+}
+
+director "front" {
+  nic { network = network.wire }
+}
+
+backend "web" {
+  count = 3
+  nic { network = network.wire }
+  serves = [zone.z]
+}
+
+zone "z" {
+  name    = "truth.test"
+  records = [for i in range(50) : { name = "n${i}", type = "A", values = ["192.0.2.${i}"] }]
+}
+
+tunnel "t" {
+  from = director.front
+  to   = backend.web
+  type = "ipip"
+}
+
+service "s" {
+  director  = director.front
+  vip       = "198.19.7.101"
+  port      = 53
+  protocol  = "udp"
+  scheduler = "wlc"
+  forward   = "tunnel"
+  real_server {
+    backends = backend.web
+    tunnel   = tunnel.t
+  }
+}
+
+experiment "ten" {
+  service    = service.s
+  clients    = client.probe
+  iterations = 1
+  seed       = 7
+  factor "scheduler" { values = ["rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq"] }
+  load "dnsperf" { queries = 300 }
+}
+
+experiment "ports" {
+  service    = service.s
+  clients    = client.probe
+  iterations = 1
+  seed       = 8
+  factor "scheduler" { values = ["rr", "sed", "nq"] }
+  load "dnsperf" {
+    queries = 1000
+    sockets = 20
+  }
+}
+
+experiment "packets" {
+  service    = service.s
+  clients    = client.probe
+  iterations = 1
+  seed       = 9
+  factor "scheduler" { values = ["rr", "lc"] }
+  factor "one_packet" { values = [true] }
+  load "dnsperf" { queries = 1000 }
+  capture = true
+}
+
+check "nothing_lost" {
+  assert {
+    condition     = experiment.ten.unanswered + experiment.ports.unanswered + experiment.packets.unanswered == 0
+    error_message = "Queries without an answer."
+  }
+}
+
+output "shares" { value = experiment.ports.shares }
+`
+
+func TestAccTruths(t *testing.T) {
+	s := newSite(t, truths)
+	s.must(0, 6*time.Minute, "apply", "lab.hcl")
+	a := s.latest("truths")
+	runs, backends := a.Runs(), byRun(a.Backends())
+	if len(runs) != 15 {
+		t.Fatalf("want 15 runs, got %d", len(runs))
+	}
+	for _, r := range runs {
+		t.Run(r.RunID, func(t *testing.T) {
+			rows := backends[r.RunID]
+			countsAgree(t, r, rows)
+			switch r.Experiment {
+			case "ten":
+				// One source port means one decision, whatever the scheduler.
+				if got := answers(rows); nonzero(got) != 1 {
+					t.Errorf("answers by backend %v, want all on one", got)
+				}
+				if r.SourcePorts != 1 || r.Decisions == nil || *r.Decisions != 1 {
+					t.Errorf("ports %d, decisions %v, want 1 and 1", r.SourcePorts, deref(r.Decisions))
+				}
+				// dh and sh pick by hash; all others take the list head when
+				// nothing is known of anybody.
+				checkHolder(t, r, rows)
+			case "ports":
+				want := []int{1000, 0, 0} // sed and nq: UDP entries are never active
+				if strings.Contains(r.TreatmentID, "rr") {
+					want = []int{350, 350, 300} // 20 sockets over 3 backends, walked in turn
+				}
+				if got := sorted(answers(rows)); !slices.Equal(got, want) {
+					t.Errorf("answers %v, want %v", got, want)
+				}
+				if *r.Decisions != 20 {
+					t.Errorf("decisions %d, want 20", *r.Decisions)
+				}
+				if want[0] == 1000 && rows[headOf(rows)].AnswersOK != 1000 {
+					t.Errorf("answers %v, want all on the list head", answers(rows))
+				}
+			case "packets":
+				if *r.Decisions != 1000 || r.ConnRowsAfter != 0 {
+					t.Errorf("decisions %d, rows %d, want 1000 and 0", *r.Decisions, r.ConnRowsAfter)
+				}
+				got := answers(rows)
+				if strings.Contains(r.TreatmentID, "scheduler=lc") {
+					if head := rows[headOf(rows)].AnswersOK; head < 970 {
+						t.Errorf("answers %v: lc forgets each packet, so at least 97 %% belong to the head", got)
+					}
+				} else if want := []int{334, 333, 333}; !slices.Equal(sorted(got), want) {
+					t.Errorf("answers %v, want %v in some order", got, want)
+				}
+			}
+		})
+	}
+}
+
+// countsAgree holds the four independent counts of a run against each other.
+func countsAgree(t *testing.T, r artifact.Run, rows []artifact.BackendRow) {
+	t.Helper()
+	if !r.Valid || len(r.PreconditionFailures) > 0 || len(r.OutcomeFlags) > 0 {
+		t.Errorf("valid %v, preconditions %v, flags %v", r.Valid, r.PreconditionFailures, r.OutcomeFlags)
+	}
+	if r.AnswersOK != r.QueriesPlanned || r.QueriesSent != r.QueriesPlanned || r.Unanswered != 0 {
+		t.Errorf("planned %d, sent %d, ok %d, unanswered %d", r.QueriesPlanned, r.QueriesSent, r.AnswersOK, r.Unanswered)
+	}
+	for _, b := range rows {
+		if b.TunnelRxPackets == nil || int64(b.AnswersOK) != b.IPVSInPackets || b.IPVSInPackets != *b.TunnelRxPackets || b.IPVSInPackets != b.NamedRequests {
+			t.Errorf("%s: client %d, IPVS %d, tunnel %v, named %d do not agree", b.Backend, b.AnswersOK, b.IPVSInPackets, b.TunnelRxPackets, b.NamedRequests)
+		}
+	}
+}
+
+// checkHolder predicts the backend of a one-port run from the kernel's rules.
+func checkHolder(t *testing.T, r artifact.Run, rows []artifact.BackendRow) {
+	t.Helper()
+	want := 0
+	switch {
+	case strings.HasSuffix(r.TreatmentID, "=dh"):
+		want = int(hash32(198<<24|19<<16|7<<8|101) % 3)
+	case strings.HasSuffix(r.TreatmentID, "=sh"):
+		want = int(hash32(198<<24|19<<16|7<<8|128) % 3)
+	}
+	for _, b := range rows {
+		if (b.AnswersOK > 0) != (b.Position == want) {
+			t.Errorf("%s at position %d has %d answers, want all at position %d", b.Backend, b.Position, b.AnswersOK, want)
+		}
+	}
+}
+
+// hash32 is the kernel's multiplicative hash, reduced to the 256 buckets of dh
+// and sh (net/netfilter/ipvs/ip_vs_dh.c).
+func hash32(x uint32) uint32 { return x * 0x61C88647 >> 24 }
+
+func byRun(rows []artifact.BackendRow) map[string][]artifact.BackendRow {
+	m := map[string][]artifact.BackendRow{}
+	for _, b := range rows {
+		m[b.RunID] = append(m[b.RunID], b)
+	}
+	return m
+}
+
+func answers(rows []artifact.BackendRow) []int {
+	var out []int
+	for _, b := range rows {
+		out = append(out, b.AnswersOK)
+	}
+	return out
+}
+
+func headOf(rows []artifact.BackendRow) int {
+	return slices.IndexFunc(rows, func(b artifact.BackendRow) bool { return b.Position == 0 })
+}
+
+func nonzero(list []int) (n int) {
+	for _, x := range list {
+		if x != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func sorted(list []int) []int {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	slices.Reverse(out)
+	return out
+}
+
+func deref(p *int) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}

@@ -1,0 +1,347 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lvslab/lvslab/images"
+	"github.com/lvslab/lvslab/internal/agent/binary"
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/plan"
+	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/provider"
+)
+
+// applying is one apply on its way: what it has found out so far. Each method
+// below is one step of the story in [Apply].
+type applying struct {
+	*Settings
+	opts  ApplyOptions
+	study *study
+
+	store *state.Store // nil in a preview
+	prior state.State  // as it was when the topology was read
+	dir   string
+	cache string
+	image guestImage
+	accel hypervisor.Accelerator
+	// accelWhy says in one phrase why it was chosen.
+	accelWhy string
+	holder   *hypervisor.Holder
+	keys     *keyring
+	host     *host // nil while no hypervisor runs
+
+	wanted  []provider.Resource
+	reality reality
+	changes plan.Plan
+
+	list    trialList
+	todo    []experiment.Trial // trials that this apply carries out
+	result  string             // sealed result of the same study, "" when there is none
+	timings artifact.Timings
+}
+
+// Apply makes the lab that a topology describes, runs what its experiments
+// still lack, leaves the artifact, and takes the lab down by policy.
+func Apply(ctx context.Context, s *Settings, path string, o ApplyOptions) (Exit, error) {
+	a, err := s.prepare(path, o)
+	if err != nil {
+		return ExitError, err
+	}
+	if o.PlanOnly {
+		return Plan(ctx, s, path, PlanOptions{Keep: o.Keep, Fresh: o.Fresh, Results: o.Results, Target: o.Target, Replace: o.Replace})
+	}
+	if err := a.fitness(); err != nil {
+		return ExitError, err
+	}
+	a.store, err = state.OpenOrCreate(ctx, a.dir, a.study.config.LabName(), path, s.storeOptions())
+	if err != nil {
+		return ExitError, err
+	}
+	defer a.store.Close()
+	return a.carryOut(ctx)
+}
+
+// prepare reads the topology and finds everything that can be wrong with it,
+// before anything is created.
+func (s *Settings) prepare(path string, o ApplyOptions) (*applying, error) {
+	st, err := s.parse(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := st.dir()
+	if err != nil {
+		return nil, err
+	}
+	prior, _, err := readState(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.resolve(st, prior.Addresses, prior.Lineage); err != nil {
+		return nil, err
+	}
+	a := &applying{Settings: s, opts: o, study: st, prior: prior, dir: dir}
+	if a.cache, err = images.DefaultCacheDir(); err != nil {
+		return nil, err
+	}
+	_, err = st.trials("", "")
+	return a, err
+}
+
+// carryOut is the story of an apply under the lab's lock.
+func (a *applying) carryOut(ctx context.Context) (Exit, error) {
+	if err := a.plan(ctx); err != nil {
+		return ExitError, err
+	}
+	defer func() { a.host.close() }()
+	if err := a.showPlan(); err != nil {
+		return ExitError, err
+	}
+	if a.changes.Empty() && len(a.todo) == 0 {
+		return a.nothingToDo(ctx)
+	}
+	if err := a.confirm(ctx); err != nil {
+		return ExitError, err
+	}
+	if err := a.makeRoom(); err != nil {
+		return ExitError, err
+	}
+	if err := a.create(ctx); err != nil {
+		return a.failed(ctx, err)
+	}
+	if len(a.todo) == 0 {
+		return a.withoutRuns(ctx)
+	}
+	exit, err := a.measure(ctx)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	return exit, nil
+}
+
+// state returns what is recorded: now, or, in a preview, when it was read.
+func (a *applying) state() state.State {
+	if a.store != nil {
+		return a.store.State()
+	}
+	return a.prior
+}
+
+// plan finds out what is to be done, under the lab's lock.
+func (a *applying) plan(ctx context.Context) error {
+	if _, err := a.store.Recover(); err != nil {
+		return err
+	}
+	st := a.state()
+	err := a.resolve(a.study, st.Addresses, st.Lineage)
+	if err != nil {
+		return err
+	}
+	if a.image, err = a.prepareImage(ctx); err != nil {
+		return err
+	}
+	if a.keys, err = openKeys(a.dir, a.store); err != nil {
+		return err
+	}
+	return a.compare(ctx)
+}
+
+// preview is plan without a lock and without an effect: an image that is not
+// in the cache is not built, it is only said that it would be.
+func (a *applying) preview(ctx context.Context) error {
+	img, ok, err := images.Cached(images.Debian12, a.cache)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		a.Events.Emit(NoticeEvent{Text: "The guest image is not in the cache; apply builds it first (about 20 s)."})
+	}
+	a.image = guestImage{Image: img}
+	if agent, err := binary.Bytes(); ok && err == nil {
+		a.image.withAgent = images.InitrdPath(img, agent, a.cache)
+	}
+	if a.keys, err = openKeys(a.dir, nil); err != nil {
+		a.keys = nil // the lab was never up: there is nobody to talk to
+	}
+	return a.compare(ctx)
+}
+
+// compare finds accelerator, pending trials, what exists and what is wanted,
+// and makes the plan of changes.
+func (a *applying) compare(ctx context.Context) error {
+	var err error
+	if a.accel, a.accelWhy, err = hypervisor.ProbeAccelerator(ctx, a.cache, a.image.Kernel); err != nil {
+		return err
+	}
+	if err := a.pendingTrials(ctx); err != nil {
+		return err
+	}
+	if a.holder, err = findHolder(ctx, a.state().Lineage); err != nil {
+		return err
+	}
+	if a.keys != nil {
+		if err := a.connectRunning(ctx); err != nil {
+			return err
+		}
+	}
+	if a.store != nil {
+		if err := a.giveBackLoans(ctx); err != nil {
+			return err
+		}
+	}
+	if a.reality, err = look(ctx, a.state(), a.host); err != nil {
+		return err
+	}
+	if a.wanted, err = a.desired(); err != nil {
+		return err
+	}
+	ps, err := a.providers()
+	if err != nil {
+		return err
+	}
+	a.changes, err = compare(ps, a.wanted, a.reality, a.opts.Target, a.opts.Replace)
+	return err
+}
+
+// pendingTrials decides which trials this apply carries out.
+func (a *applying) pendingTrials(ctx context.Context) error {
+	var err error
+	if a.list, err = a.study.trials(a.image.Digest, string(a.accel)); err != nil {
+		return err
+	}
+	if len(a.opts.Target) > 0 || len(a.list.trials) == 0 {
+		return nil
+	}
+	a.todo = a.list.trials
+	if a.opts.Fresh {
+		return nil
+	}
+	if a.result, err = artifact.Find(ctx, a.opts.Results, a.study.config.LabName(), a.list.hash); err != nil {
+		return err
+	}
+	missing := a.list.pending(a.result)
+	switch {
+	case len(missing) == 0:
+		a.todo = nil
+	case a.result != "":
+		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s lacks %d of %d runs; they are all made anew, in a result of their own.", a.result, len(missing), len(a.list.trials))})
+		a.result = ""
+	}
+	if partials, err := artifact.Partials(a.opts.Results, a.study.config.LabName()); err == nil && len(a.todo) > 0 && len(partials) > 0 {
+		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("An earlier study was interrupted (%s is kept); this one starts anew.", partials[len(partials)-1])})
+	}
+	return nil
+}
+
+// desired returns the resources that are wanted: none when there is nothing to
+// measure and nobody asked to keep the lab.
+func (a *applying) desired() ([]provider.Resource, error) {
+	studyDone := len(a.list.trials) > 0 && len(a.todo) == 0 && len(a.opts.Target) == 0
+	if studyDone && !a.opts.Keep {
+		return nil, nil
+	}
+	return lower.Resources(a.study.topology, a.study.layout, a.lowering())
+}
+
+func (a *applying) lowering() lower.Options {
+	return lower.Options{
+		LabDir: a.dir,
+		Kernel: a.image.Kernel, Initrd: a.image.withAgent, Root: a.image.Root, Accelerator: string(a.accel),
+	}
+}
+
+// confirm asks when something that exists is to be replaced or deleted.
+func (a *applying) confirm(ctx context.Context) error {
+	if !a.changes.Destructive() || a.opts.AutoApprove {
+		return nil
+	}
+	t := a.changes.Totals()
+	yes, err := a.opts.Confirm(ctx, fmt.Sprintf("Replace %d and delete %d things that exist?", t.Replace, t.Delete))
+	if errors.Is(err, ErrNoTerminal) {
+		return diag.Fail(err, "The plan replaces or deletes what exists", "Pass --auto-approve.", "%d to replace, %d to delete", t.Replace, t.Delete)
+	}
+	if err == nil && !yes {
+		err = errDeclined
+	}
+	return err
+}
+
+// nothingToDo says so, with the result that is complete.
+func (a *applying) nothingToDo(context.Context) (Exit, error) {
+	text := "Nothing to do."
+	if a.result != "" {
+		text = fmt.Sprintf("Nothing to do: the study is complete in %s.\nUse --fresh to repeat it, or --keep to bring the lab up.", a.result)
+	}
+	a.Events.Emit(SummaryEvent{Text: text, Artifact: a.result})
+	return ExitDone, nil
+}
+
+// withoutRuns ends an apply that had only resources to change.
+func (a *applying) withoutRuns(ctx context.Context) (Exit, error) {
+	if len(a.wanted) == 0 {
+		if err := a.takeDown(ctx, a.store); err != nil {
+			return ExitError, err
+		}
+		return ExitDone, nil
+	}
+	exit, err := a.conclude(ctx, nil)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	a.Events.Emit(SummaryEvent{Text: "The lab is up.\n" + strings.Join(a.handles(), "\n"), Next: a.handles()})
+	return exit, nil
+}
+
+// failed ends an apply that cannot go on. By policy the lab stays for a look,
+// and the commands for it are named.
+func (a *applying) failed(ctx context.Context, cause error) (Exit, error) {
+	exit := ExitError
+	if errors.Is(context.Cause(ctx), ErrInterrupted) {
+		exit = ExitInterrupted
+	}
+	if a.study.topology.Lab.Teardown == lang.TeardownAlways && !a.opts.Keep {
+		a.host.close()
+		a.host = nil
+		return exit, errors.Join(cause, a.takeDown(ctx, a.store))
+	}
+	if len(a.store.State().Resources) > 0 {
+		a.Events.Emit(NoticeEvent{Text: "The lab is kept for a look:\n" + strings.Join(a.handles(), "\n")})
+	}
+	return exit, cause
+}
+
+// handles are the commands for working with a lab that is up.
+func (a *applying) handles() []string {
+	node := "NODE"
+	if t := a.study.topology; t != nil && len(t.Machines) > 0 {
+		node = t.Machines[0].Noun.String()
+	}
+	src := a.state().Source
+	return []string{
+		fmt.Sprintf("  lvslab exec %s -- ip addr", quoteNode(node)),
+		fmt.Sprintf("  lvslab logs %s", quoteNode(node)),
+		"  lvslab destroy " + src,
+	}
+}
+
+// quoteNode quotes brackets for the shell.
+func quoteNode(n string) string {
+	if strings.ContainsAny(n, `["`) {
+		return "'" + n + "'"
+	}
+	return n
+}
+
+// since returns seconds since the start of the apply, as the manifest keeps them.
+func (a *applying) since() *float64 {
+	s := float64(time.Since(a.Started).Milliseconds()) / 1000
+	return &s
+}

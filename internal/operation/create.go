@@ -1,0 +1,245 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/plan"
+	"github.com/lvslab/lvslab/plan/diff"
+	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/plan/walk"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// embedded reports whether the lab runs on the private hypervisor.
+func (a *applying) embedded() bool { return a.study.topology.Provider.URI == embeddedURI }
+
+// connectRunning connects to the hypervisor if the lab's runs already.
+func (a *applying) connectRunning(ctx context.Context) error {
+	if a.embedded() && a.holder == nil || a.host != nil {
+		return nil
+	}
+	var err error
+	a.host, err = connect(ctx, a.dir, a.state().Lineage, a.keys, a.holder, a.study.topology.Provider.URI, a.hostname, a.domainName)
+	return err
+}
+
+// hostname is what a machine calls itself.
+func (a *applying) hostname(node string) string {
+	n, err := addr.ParseNoun(node)
+	if err != nil {
+		return node
+	}
+	return a.study.layout.Machines[n].Hostname
+}
+
+// domainName is a machine's name on the hypervisor.
+func (a *applying) domainName(node string) string {
+	n, err := addr.ParseNoun(node)
+	if err != nil {
+		return node
+	}
+	return a.study.layout.Machines[n].Domain
+}
+
+// providers returns the providers for planning: the connected ones, or ones
+// that reach nothing while no hypervisor runs.
+func (a *applying) providers() (*plan.Providers, error) {
+	if a.host != nil {
+		return a.host.providers, nil
+	}
+	return offline()
+}
+
+// makeRoom records the addresses and makes the directories of the lab, before
+// the first effect.
+func (a *applying) makeRoom() error {
+	if err := os.MkdirAll(filepath.Join(a.dir, "console"), 0o755); err != nil {
+		return fmt.Errorf("directory of the consoles: %w", err)
+	}
+	if uid, gid := ownerIDs(); uid != os.Getuid() {
+		if err := os.Lchown(filepath.Join(a.dir, "console"), uid, gid); err != nil {
+			return fmt.Errorf("directory of the consoles: %w", err)
+		}
+	}
+	return a.store.Update(func(s *state.State) error {
+		s.Addresses, s.Lab = a.study.addresses, a.study.topology.Lab.Name
+		for _, e := range a.reality.have { // what was seen replaces what was remembered
+			if r, ok := s.Resource(e.Addr); ok {
+				if rec, err := state.NewResource(e.Resource(), e.Value, r.Status); err == nil {
+					s.Put(rec)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// create starts the hypervisor if need be and carries the plan out.
+func (a *applying) create(ctx context.Context) error {
+	if len(a.wanted) > 0 {
+		if err := a.startHypervisor(ctx); err != nil {
+			return err
+		}
+	} else if a.embedded() {
+		return nil // everything goes with the hypervisor
+	}
+	a.phase(PhaseCreate, "started", "")
+	progress := a.newProgress()
+	a.host.nodes.enrolled = func(string, *proto.Enrolled) { progress.enrolledOne() }
+	a.host.nodes.remake = a.remake
+	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	res := walk.Run(ctx, a.changes, walk.Options{
+		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.opts.Parallelism,
+		Abort: abort, Observe: progress.observe,
+	})
+	if err := res.Err(); err != nil {
+		return err
+	}
+	a.timings.ConfiguredS = a.since()
+	a.phase(PhaseConfigure, "done", "links, tunnels, zones, services as declared, read back")
+	return nil
+}
+
+// startHypervisor starts the private hypervisor. Resources that the state holds
+// are gone with an earlier one, proven by the registry's lock.
+func (a *applying) startHypervisor(ctx context.Context) error {
+	if a.embedded() && a.holder == nil {
+		a.phase(PhaseHypervisor, "started", "private libvirtd")
+		if err := a.store.Empty(nil); err != nil {
+			return err
+		}
+		var err error
+		if a.holder, err = startHolder(ctx, a.store, a.study.topology.Lab.Name, a.cache, a.accel); err != nil {
+			return err
+		}
+	}
+	if err := a.connectRunning(ctx); err != nil {
+		return err
+	}
+	if a.embedded() {
+		a.phase(PhaseHypervisor, "done", fmt.Sprintf("process %d holds the lab, machines run on %s: %s", a.holder.PID, a.accel, a.accelWhy))
+		return nil
+	}
+	raw, err := json.Marshal(foreignHypervisor{URI: a.study.topology.Provider.URI})
+	if err != nil {
+		return err
+	}
+	return a.store.Update(func(s *state.State) error { s.Hypervisor = raw; return nil })
+}
+
+// foreignHypervisor is what the state keeps of a libvirt of the user's own.
+type foreignHypervisor struct {
+	URI string `json:"uri"`
+}
+
+// remake makes a machine whose boot has hung anew.
+func (a *applying) remake(ctx context.Context, node string) error {
+	n, err := addr.ParseNoun(node)
+	if err != nil {
+		return err
+	}
+	st := a.store.State()
+	r, ok := st.Resource(addr.Resource{Noun: n, Part: schema.TypeDomain})
+	if !ok {
+		return fmt.Errorf("%s is not in the state", node)
+	}
+	v, err := r.Value(schema.DomainSchema)
+	if err != nil {
+		return err
+	}
+	res := provider.Resource{Addr: r.Addr, Type: r.Type, Attrs: v}
+	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{diag.Warnf("The boot of "+node+" hung", "", "its console fell silent; it is booted once more")}})
+	if err := a.host.libvirt.Delete(ctx, res, v); err != nil {
+		return err
+	}
+	_, err = a.host.libvirt.Create(ctx, res)
+	return err
+}
+
+// progress turns the walk's events into phases: created when the last machine
+// runs, enrolled when the last one has its identity.
+type progress struct {
+	a  *applying
+	mu sync.Mutex
+	// left counts domains and networks that are still to be made, and machines
+	// that are still to be enrolled.
+	left, enrol      int
+	machines, others int
+}
+
+func (a *applying) newProgress() *progress {
+	p := &progress{a: a}
+	for _, c := range a.changes.Changes {
+		made := c.Action == provider.Create || c.Action == provider.Replace
+		switch {
+		case !made:
+		case c.Type == schema.TypeDomain:
+			p.left, p.enrol, p.machines = p.left+1, p.enrol+1, p.machines+1
+		case c.Type == schema.TypeNetwork:
+			p.left, p.others = p.left+1, p.others+1
+		}
+	}
+	return p
+}
+
+func (p *progress) observe(e walk.Event) {
+	ev := ResourceEvent{Address: e.Change.Addr.String(), Action: string(e.Op), State: string(e.Kind), Took: e.Took.Seconds()}
+	p.a.Events.Emit(ev)
+	host := e.Change.Type == schema.TypeDomain || e.Change.Type == schema.TypeNetwork
+	if e.Kind != walk.Done || e.Op != plan.Create || !host {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left--; p.left == 0 {
+		p.a.timings.CreatedS = p.a.since()
+		p.a.phase(PhaseCreate, "done", fmt.Sprintf("%d networks, %d machines started", p.others, p.machines))
+		p.a.phase(PhaseEnrol, "started", "machines are booting")
+	}
+}
+
+func (p *progress) enrolledOne() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.enrol--; p.enrol == 0 {
+		p.a.timings.EnrolledS = p.a.since()
+		p.a.phase(PhaseEnrol, "done", fmt.Sprintf("%d machines have their identity", p.machines))
+	}
+}
+
+// takeDownForeign deletes what a lab has on a libvirt of the user's own.
+func (s *Settings) takeDownForeign(ctx context.Context, store *state.Store) error {
+	st := store.State()
+	var foreign foreignHypervisor
+	if len(st.Hypervisor) == 0 || json.Unmarshal(st.Hypervisor, &foreign) != nil || foreign.URI == "" {
+		return nil
+	}
+	keys, err := openKeys(store.Dir(), store)
+	if err != nil {
+		return err
+	}
+	h, err := connect(ctx, store.Dir(), st.Lineage, keys, nil, foreign.URI, func(n string) string { return n }, func(n string) string { return n })
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	existing, err := st.Existing(h.providers)
+	if err != nil {
+		return err
+	}
+	p, err := diff.Compute(diff.Input{Providers: h.providers, Have: existing})
+	if err != nil {
+		return err
+	}
+	return walk.Run(ctx, p, walk.Options{Providers: h.providers, Recorder: store.Recorder()}).Err()
+}

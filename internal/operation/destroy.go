@@ -1,0 +1,112 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/version"
+	"github.com/lvslab/lvslab/plan/state"
+)
+
+// Destroy takes a lab down and proves that nothing of it is left. The state
+// survives with its lineage and outputs.
+func Destroy(ctx context.Context, s *Settings, ref string, o DestroyOptions) (Exit, error) {
+	l, err := s.findLab(ctx, ref)
+	if errors.Is(err, state.ErrNone) {
+		s.Events.Emit(NoticeEvent{Text: "Nothing to destroy: this lab was never applied here."})
+		return ExitDone, nil
+	}
+	if err != nil {
+		return ExitError, err
+	}
+	store, err := s.openStore(ctx, l.dir)
+	if err != nil {
+		return ExitError, err
+	}
+	defer store.Close()
+	holder, err := findHolder(ctx, store.State().Lineage)
+	if err != nil && holder == nil {
+		s.warn(diag.From(err))
+	}
+	st := store.State()
+	if holder == nil && len(st.Resources) == 0 && len(st.Hypervisor) == 0 && len(store.Pending()) == 0 {
+		s.Events.Emit(NoticeEvent{Text: fmt.Sprintf("Nothing to destroy: lab %s is down.", st.Lab)})
+		return ExitDone, nil
+	}
+	if !o.AutoApprove && len(st.Resources) > 0 {
+		yes, err := o.Confirm(ctx, fmt.Sprintf("Destroy lab %s with %s?", st.Lab, describe(st)))
+		if errors.Is(err, ErrNoTerminal) {
+			return ExitError, diag.Fail(err, "Destroy needs a yes", "Pass --auto-approve.", "lab %s has %s", st.Lab, describe(st))
+		}
+		if err != nil || !yes {
+			return ExitError, errors.Join(err, errDeclined)
+		}
+	}
+	if err := s.takeDown(ctx, store); err != nil {
+		return ExitError, err
+	}
+	return ExitDone, nil
+}
+
+// errDeclined is returned when the answer to a question was not yes.
+var errDeclined = errors.New("nothing was changed: the answer was not yes")
+
+func describe(st state.State) string {
+	machines := 0
+	for _, r := range st.Resources {
+		if r.Type == "domain" {
+			machines++
+		}
+	}
+	return fmt.Sprintf("%d machines and %d settings", machines, len(st.Resources)-machines)
+}
+
+// openStore locks an existing lab.
+func (s *Settings) openStore(ctx context.Context, dir string) (*state.Store, error) {
+	return state.Open(ctx, dir, s.storeOptions())
+}
+
+func (s *Settings) storeOptions() state.Options {
+	return state.Options{
+		Lvslab: version.Version, Command: strings.Join(os.Args, " "), LockTimeout: s.LockTimeout,
+		Waiting: func(h state.Holder) {
+			s.Events.Emit(NoticeEvent{Text: "Waiting for the lock of the lab: " + h.String()})
+		},
+	}
+}
+
+// takeDown ends the lab's hypervisor, or deletes what the lab has on the
+// user's libvirt, verifies it, and forgets the resources. It is carried out to
+// its end even when ctx is cancelled.
+func (s *Settings) takeDown(ctx context.Context, store *state.Store) error {
+	ctx = context.WithoutCancel(ctx)
+	s.phase(PhaseDestroy, "started", "")
+	st := store.State()
+	if err := s.takeDownForeign(ctx, store); err != nil {
+		return err
+	}
+	if err := stopHolder(ctx, st.Lineage); err != nil {
+		return err
+	}
+	for _, in := range store.Pending() {
+		if err := store.End(in.Seq, nil); err != nil { // what it was about is gone
+			return err
+		}
+	}
+	if err := store.Empty(nil); err != nil {
+		return err
+	}
+	if err := store.WriteKeys(nil); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(store.Dir(), "ports")); err != nil {
+		return err
+	}
+	s.phase(PhaseDestroy, "done", fmt.Sprintf("%s gone, verified", describe(st)))
+	return nil
+}

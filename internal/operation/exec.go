@@ -1,0 +1,225 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/client"
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+const enginePort = proto.EnginePort
+
+// userContact bounds the connection to a machine that is up: 0.1 s when idle,
+// seconds while its emulated processor is busy with a run.
+const userContact = 20 * time.Second
+
+// Exec runs a command or a shell on a node of a lab that is up and returns the
+// command's exit code. It takes a user port and no lock of the lab, so it
+// works while an experiment is running.
+func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
+	l, err := s.findLab(ctx, o.Lab)
+	if err != nil {
+		return int(ExitError), err
+	}
+	node, err := l.machine(o.Node)
+	if err != nil {
+		return int(ExitError), err
+	}
+	conn, release, err := l.dialUser(ctx, node, commandText(o))
+	if err != nil {
+		return int(ExitError), err
+	}
+	defer release()
+	cmd := client.Command{Args: o.Argv, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
+	in, isFile := o.Stdin.(*os.File)
+	if !o.Shell {
+		// An idle terminal must not keep the command's end from being seen, and
+		// its Ctrl-C belongs to the command.
+		code, err := conn.Run(ctx, cmd)
+		return code, err
+	}
+	cmd.Args = nil
+	if !isFile || !term.IsTerminal(int(in.Fd())) {
+		return conn.Run(ctx, cmd)
+	}
+	restore, terminal, err := rawTerminal(in)
+	if err != nil {
+		return int(ExitError), err
+	}
+	defer restore()
+	cmd.Terminal = terminal
+	return conn.Run(ctx, cmd)
+}
+
+func commandText(o ExecOptions) string {
+	if o.Shell {
+		return "lvslab ssh " + o.Node
+	}
+	return "lvslab exec " + o.Node + " -- " + strings.Join(o.Argv, " ")
+}
+
+// rawTerminal hands the caller's terminal over and follows its size.
+func rawTerminal(in *os.File) (func(), *client.Terminal, error) {
+	fd := int(in.Fd())
+	cols, rows, err := term.GetSize(fd)
+	if err != nil {
+		return nil, nil, fmt.Errorf("terminal: %w", err)
+	}
+	old, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, nil, fmt.Errorf("terminal: %w", err)
+	}
+	winch := make(chan os.Signal, 1)
+	signal.Notify(winch, syscall.SIGWINCH)
+	resize := make(chan [2]int, 1)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-winch:
+				if c, r, err := term.GetSize(fd); err == nil {
+					select {
+					case resize <- [2]int{c, r}:
+					case <-done:
+						return
+					}
+				}
+			}
+		}
+	}()
+	restore := func() {
+		signal.Stop(winch)
+		close(done)
+		_ = term.Restore(fd, old)
+	}
+	return restore, &client.Terminal{Name: os.Getenv("TERM"), Columns: cols, Rows: rows, Resize: resize}, nil
+}
+
+// machine checks that the state has a machine of that address.
+func (l lab) machine(node string) (schema.Domain, error) {
+	var have []string
+	for _, r := range l.state.Resources {
+		if r.Type != schema.TypeDomain {
+			continue
+		}
+		have = append(have, r.Addr.Noun.String())
+		if r.Addr.Noun.String() == node {
+			v, err := r.Value(schema.DomainSchema)
+			if err != nil {
+				return schema.Domain{}, err
+			}
+			return schema.DomainFrom(v)
+		}
+	}
+	if len(have) == 0 {
+		return schema.Domain{}, diag.Fail(errNotUp, "The lab is not up", "Bring it up with 'lvslab apply --keep'.", "lab %s has no machines", l.state.Lab)
+	}
+	remedy := "Use one of " + strings.Join(have, ", ") + "."
+	if n, err := addr.ParseNoun(node); err != nil || !n.Kind.Machine() {
+		remedy += " Quote brackets for the shell."
+	}
+	return schema.Domain{}, diag.Fail(nil, "No such node", remedy, "%q is not a machine of lab %s", node, l.state.Lab)
+}
+
+// dialUser connects to one of a machine's user ports.
+func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*client.Conn, func(), error) {
+	holder, err := findHolder(ctx, l.state.Lineage)
+	if err != nil {
+		return nil, nil, err
+	}
+	if holder == nil && len(l.state.Hypervisor) > 0 {
+		return nil, nil, diag.Fail(errNotUp, "The lab is not up", "Apply it again with --keep.", "the hypervisor of lab %s has ended", l.state.Lab)
+	}
+	keys, err := openKeys(l.dir, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := keys.host(d.Address)
+	if err != nil {
+		return nil, nil, err
+	}
+	claim, err := client.ClaimUserPort(filepath.Join(l.dir, "ports"), d.Address, command)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(channelDir(l.state.Lineage), hypervisor.ChannelFile(d.Name, claim.Port))
+	if holder != nil {
+		path = holder.ChannelSocket(d.Name, claim.Port)
+	}
+	ctx, cancel := context.WithTimeout(ctx, userContact)
+	defer cancel()
+	conn, err := client.Dial(ctx, client.DialSpec{
+		Node: d.Address, ClientKey: keys.client.Private, HostKey: host.Public,
+		Open: func(ctx context.Context) (net.Conn, error) {
+			var nd net.Dialer
+			return nd.DialContext(ctx, "unix", path)
+		},
+	})
+	if err != nil {
+		claim.Release()
+		return nil, nil, err
+	}
+	return conn, func() { conn.Close(); claim.Release() }, nil
+}
+
+// Logs prints a machine's console, also that of a lab that is gone.
+func Logs(ctx context.Context, s *Settings, o LogsOptions) (Exit, error) {
+	l, err := s.findLab(ctx, o.Lab)
+	if err != nil {
+		return ExitError, err
+	}
+	f, err := l.console(o.Node)
+	if err != nil {
+		return ExitError, err
+	}
+	defer f.Close()
+	for {
+		if _, err := io.Copy(o.Out, f); err != nil || !o.Follow {
+			return ExitDone, err
+		}
+		select {
+		case <-ctx.Done():
+			return ExitDone, nil
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// console opens a machine's console log: the one its domain writes to, or the
+// one that a machine of that name has left.
+func (l lab) console(node string) (*os.File, error) {
+	path := ""
+	if d, err := l.machine(node); err == nil {
+		path = d.Console
+	} else if !errors.Is(err, errNotUp) {
+		return nil, err
+	} else if n, perr := addr.ParseNoun(node); perr == nil {
+		path = lower.ConsolePath(l.dir, n)
+	} else {
+		return nil, perr
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, diag.Fail(err, "No console log", "Apply the lab; logs are kept until the next apply.", "node %s", node)
+	}
+	return f, err
+}

@@ -1,0 +1,236 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/report"
+	"github.com/lvslab/lvslab/plan/state"
+)
+
+// conclude ends an apply that did what it set out to do: seal the artifact,
+// store the outputs, evaluate the checks, take down by policy, close the
+// artifact. w is nil when nothing was measured. Each step may be repeated.
+func (a *applying) conclude(ctx context.Context, w *artifact.Writer) (Exit, error) {
+	ctx = context.WithoutCancel(ctx) // what is measured is not thrown away by a late Ctrl-C
+	runs, rows, err := measured(w, a.result)
+	if err != nil {
+		return ExitError, err
+	}
+	c, ds := a.study.config.Conclude(a.study.skeleton, a.study.topology, results(a.study.topology, runs, rows))
+	if ds.HasErrors() && w == nil {
+		return ExitError, ds.Err()
+	}
+	exit := a.judge(c, runs, ds.HasErrors())
+	dir, screen := "", ""
+	if w != nil {
+		if dir, screen, err = a.seal(ctx, w, exit, c, runs, rows); err != nil {
+			return ExitError, err
+		}
+	}
+	if err := a.storeOutputs(c, dir); err != nil {
+		return exit, err
+	}
+	for _, check := range c.Checks {
+		a.Events.Emit(CheckEvent{Name: check.Name, Passed: check.Passed, Message: check.Message})
+	}
+	downErr := a.tearDownByPolicy(ctx, w != nil)
+	if dir != "" {
+		own, err := owner()
+		cerr := artifact.Close(dir, artifact.Closing{DestroyedS: a.timings.DestroyedS, Outcome: outcome(exit), ExitCode: int(exit)}, own)
+		downErr = errors.Join(downErr, err, cerr)
+	}
+	if err := a.show(c, dir, screen); err != nil {
+		return exit, err
+	}
+	return exit, errors.Join(ds.Err(), downErr)
+}
+
+// measured returns the rows of the result being written, or of the sealed one.
+func measured(w *artifact.Writer, sealed string) ([]artifact.Run, []artifact.BackendRow, error) {
+	dir := sealed
+	if w != nil {
+		dir = w.Dir()
+	}
+	if dir == "" {
+		return nil, nil, nil
+	}
+	r, err := artifact.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.Runs(), r.Backends(), nil
+}
+
+// results is what the experiments offer to checks and outputs.
+func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow) map[string]lang.ExperimentResult {
+	out := map[string]lang.ExperimentResult{}
+	for _, e := range t.Experiments {
+		var mine []artifact.Run
+		for _, r := range runs {
+			if r.Experiment == e.Noun.Label {
+				mine = append(mine, r)
+			}
+		}
+		out[e.Noun.Label] = experiment.Result(mine, rows)
+	}
+	return out
+}
+
+// judge finds the exit code: broken measurements win over failed checks.
+func (a *applying) judge(c lang.Conclusion, runs []artifact.Run, failed bool) Exit {
+	exit := ExitDone
+	if failed {
+		exit = ExitError
+	}
+	for _, check := range c.Checks {
+		if !check.Passed {
+			exit = ExitCheckFailed
+		}
+	}
+	for _, r := range runs {
+		if !r.Valid {
+			exit = ExitBroken
+		}
+	}
+	return exit
+}
+
+func outcome(exit Exit) string {
+	switch exit {
+	case ExitDone:
+		return "done"
+	case ExitCheckFailed:
+		return "check failed"
+	case ExitBroken:
+		return "counts broke"
+	case ExitInterrupted:
+		return "interrupted"
+	}
+	return "failed"
+}
+
+// seal writes summary and report, and closes the result for good.
+func (a *applying) seal(ctx context.Context, w *artifact.Writer, exit Exit, c lang.Conclusion, runs []artifact.Run, rows []artifact.BackendRow) (dir, screen string, err error) {
+	a.phase(PhaseReport, "started", "")
+	m, err := a.manifest(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	m.Outcome, m.ExitCode = outcome(exit), int(exit)
+	in := report.Input{Description: a.study.topology.Lab.Description, Manifest: m, Facts: a.facts(), Runs: runs, Backends: rows}
+	in.Manifest.Lab, in.Manifest.Run = a.study.topology.Lab.Name, strings.TrimSuffix(filepath.Base(w.Dir()), artifact.PartialSuffix)
+	for _, check := range c.Checks {
+		in.Checks = append(in.Checks, report.Check{Name: check.Name, Passed: check.Passed, Message: check.Message})
+	}
+	s, files, err := report.Files(in)
+	if err != nil {
+		return "", "", err
+	}
+	if dir, err = w.Finalise(ctx, m, files); err != nil {
+		return "", "", err
+	}
+	if a.opts.JUnit != "" {
+		if err := os.WriteFile(a.opts.JUnit, files[artifact.JUnitFile], 0o644); err != nil {
+			return dir, "", fmt.Errorf("--junit: %w", err)
+		}
+	}
+	a.phase(PhaseReport, "done", shownPath(dir))
+	latest := filepath.Join(filepath.Dir(shownPath(dir)), artifact.LatestLink)
+	return dir, report.NewScreen(s, latest).Text(), nil
+}
+
+// storeOutputs keeps the outputs and the study in the state: they survive the lab.
+func (a *applying) storeOutputs(c lang.Conclusion, dir string) error {
+	outs := map[string]state.Output{}
+	for name, o := range c.Outputs {
+		if !o.Value.IsWhollyKnown() {
+			continue // of an experiment that has not run: nothing to store
+		}
+		out, err := state.NewOutput(o.Value, o.Sensitive)
+		if err != nil {
+			return fmt.Errorf("output %s: %w", name, err)
+		}
+		outs[name] = out
+	}
+	return a.store.Update(func(s *state.State) error {
+		s.Outputs = outs
+		if dir != "" {
+			s.Study, s.LastArtifact = a.list.hash, dir
+		}
+		return nil
+	})
+}
+
+// tearDownByPolicy takes the lab down unless it is to be kept. Without runs the
+// lab itself is the result, and stays.
+func (a *applying) tearDownByPolicy(ctx context.Context, ran bool) error {
+	policy := a.study.topology.Lab.Teardown
+	if a.opts.Keep || !ran || policy == lang.TeardownNever {
+		return nil
+	}
+	a.host.close()
+	a.host = nil
+	if err := a.takeDown(ctx, a.store); err != nil {
+		return err
+	}
+	a.timings.DestroyedS = a.since()
+	return nil
+}
+
+// show prints outputs and the last screen.
+func (a *applying) show(c lang.Conclusion, dir, screen string) error {
+	if outs := a.store.State().Outputs; len(outs) > 0 {
+		text, raw, err := renderOutputs(outs, false)
+		if err != nil {
+			return err
+		}
+		a.Events.Emit(OutputsEvent{Text: "\nOutputs:\n" + text, Outputs: raw})
+	}
+	if a.opts.Timings {
+		a.Events.Emit(NoticeEvent{Text: timingsText(a.timings)})
+	}
+	if screen == "" {
+		return nil
+	}
+	if a.opts.Keep {
+		screen += "\nThe lab is up:\n" + strings.Join(a.handles(), "\n")
+	}
+	a.Events.Emit(SummaryEvent{Text: screen, Artifact: dir})
+	return nil
+}
+
+func timingsText(t artifact.Timings) string {
+	var b strings.Builder
+	b.WriteString("\nTimings, seconds since the start:\n")
+	for _, p := range []struct {
+		name string
+		at   *float64
+	}{{"created", t.CreatedS}, {"enrolled", t.EnrolledS}, {"configured", t.ConfiguredS}, {"first answer", t.FirstAnswerS},
+		{"proved", t.ProvedS}, {"runs done", t.RunsDoneS}, {"destroyed", t.DestroyedS}} {
+		if p.at != nil {
+			fmt.Fprintf(&b, "  %-13s %7.2f\n", p.name, *p.at)
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// shownPath is a path as the user would type it here.
+func shownPath(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(wd, path)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return path
+	}
+	return rel
+}

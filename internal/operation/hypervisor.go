@@ -1,0 +1,181 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/plan"
+	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/guest"
+	"github.com/lvslab/lvslab/provider/libvirt"
+)
+
+// host is the hypervisor of a lab as this operation reaches it: the embedded
+// one, whose holder process owns everything, or a libvirt of the user's own.
+type host struct {
+	holder    *hypervisor.Holder // nil when the lab lives on the user's libvirt
+	conn      *libvirt.Conn
+	libvirt   *libvirt.Provider
+	nodes     *nodes
+	providers *plan.Providers
+}
+
+// embeddedURI is the default of provider "libvirt".
+const embeddedURI = "embedded"
+
+// findHolder returns the lab's holder if one runs. Gone is proven, everything
+// that is not known is an error.
+func findHolder(ctx context.Context, lineage string) (*hypervisor.Holder, error) {
+	h, status, err := hypervisor.Find(ctx, lineage)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == hypervisor.Running:
+		return h, nil
+	default:
+		return nil, nil
+	}
+}
+
+// startHolder starts the lab's hypervisor and records it. The intent is synced
+// before: a holder that nobody recorded is found by its lineage.
+func startHolder(ctx context.Context, store *state.Store, lab, cacheDir string, accel hypervisor.Accelerator) (*hypervisor.Holder, error) {
+	uid, gid := ownerIDs()
+	seq, err := store.Begin(state.Intent{Op: opStartHypervisor, Subject: "lab." + lab})
+	if err != nil {
+		return nil, err
+	}
+	h, err := hypervisor.Start(ctx, hypervisor.Options{
+		Identity: hypervisor.Identity{Lineage: store.State().Lineage, Lab: lab, LabDir: store.Dir(), UID: uid, GID: gid},
+		CacheDir: cacheDir, Accelerator: accel,
+	})
+	if err != nil {
+		return nil, errors.Join(err, store.End(seq, err))
+	}
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Update(func(s *state.State) error { s.Hypervisor = raw; return nil }); err != nil {
+		return nil, err
+	}
+	return h, store.End(seq, nil)
+}
+
+// Names of the intents that are not a provider's call.
+const (
+	opStartHypervisor plan.Op = "start-hypervisor"
+	opExperiment      plan.Op = "experiment"
+)
+
+// connect opens libvirt and prepares the providers. holder is nil when uri
+// names a libvirt of the user's own.
+func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hypervisor.Holder, uri string, hostname func(string) string, domain func(string) string) (*host, error) {
+	h := &host{holder: holder}
+	target := uri
+	opts := libvirt.Options{UID: -1, GID: -1}
+	opts.UID, opts.GID = ownerIDs()
+	socket := func(domain, port string) string {
+		return filepath.Join(channelDir(lineage), hypervisor.ChannelFile(domain, port))
+	}
+	if holder != nil {
+		target = holder.LibvirtSocket()
+		opts.Bridges = holder
+		opts.ChannelPath, opts.QEMULog = holder.ChannelPathInside, holder.QEMULog
+		opts.PIDFile = holder.QEMUPIDFile
+		opts.Host = func(ctx context.Context) error { return holderState(ctx, holder) }
+		socket = holder.ChannelSocket
+	} else {
+		opts.ChannelPath = socket
+	}
+	conn, err := libvirt.Dial(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	h.conn = conn
+	h.libvirt = libvirt.New(conn, opts)
+	h.nodes = &nodes{
+		keys: keys, name: hostname,
+		console: func(node string) string { return consolePath(dir, node) },
+		open: func(node string) func(context.Context) (net.Conn, error) {
+			path := socket(domain(node), enginePort)
+			return func(ctx context.Context) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, "unix", path)
+			}
+		},
+	}
+	h.providers, err = plan.NewProviders(h.libvirt, guest.New(h.nodes.caller))
+	return h, err
+}
+
+// holderState tells the provider whether the hypervisor behind a broken
+// connection lives.
+func holderState(ctx context.Context, h *hypervisor.Holder) error {
+	status, err := h.Check(ctx)
+	switch {
+	case err != nil:
+		return err
+	case status == hypervisor.Gone:
+		return fmt.Errorf("%w: %w", provider.ErrGone, h.Died())
+	}
+	return nil
+}
+
+// offline returns providers that can plan but reach nothing: for a lab whose
+// hypervisor does not run.
+func offline() (*plan.Providers, error) {
+	return plan.NewProviders(libvirt.New(nil, libvirt.Options{}), guest.New(nil))
+}
+
+// close ends the connections; what runs goes on running.
+func (h *host) close() {
+	if h == nil {
+		return
+	}
+	h.nodes.close()
+	h.conn.Close()
+}
+
+// stopHolder kills a lab's hypervisor with all that is in it, and proves it.
+func stopHolder(ctx context.Context, lineage string) error {
+	h, status, err := hypervisor.Find(ctx, lineage)
+	if h == nil {
+		return err
+	}
+	if status == hypervisor.Gone {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	return h.Stop(ctx)
+}
+
+// consolePath is where lower has a machine's console logged.
+func consolePath(dir, node string) string {
+	n, err := addr.ParseNoun(node)
+	if err != nil {
+		return ""
+	}
+	return lower.ConsolePath(dir, n)
+}
+
+// channelDir is where sockets live when the user's own libvirt makes them: a
+// Unix socket's path ends at 107 bytes, so it is not the lab's directory.
+func channelDir(lineage string) string {
+	run := os.Getenv("XDG_RUNTIME_DIR")
+	if run == "" || os.Getuid() == 0 {
+		run = "/run"
+	}
+	return filepath.Join(run, "lvslab", lineage[:12])
+}

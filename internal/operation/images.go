@@ -1,0 +1,142 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lvslab/lvslab/images"
+	"github.com/lvslab/lvslab/internal/agent/binary"
+	"github.com/lvslab/lvslab/internal/hypervisor"
+)
+
+// guestImage is an image with the agent of this lvslab on top.
+type guestImage struct {
+	images.Image
+	withAgent string // path of the initramfs that ends with the agent
+}
+
+// prepareImage builds the guest image unless it is cached, and puts the agent
+// on top of its initramfs.
+func (s *Settings) prepareImage(ctx context.Context) (guestImage, error) {
+	s.phase(PhaseImage, "started", images.Debian12.Name)
+	cache, err := images.DefaultCacheDir()
+	if err != nil {
+		return guestImage{}, err
+	}
+	began := time.Now()
+	built := false
+	img, err := images.Build(ctx, images.Debian12, images.Options{CacheDir: cache, Progress: func(step string) {
+		built = true
+		s.phase(PhaseImage, "progress", images.Debian12.Name+": "+step)
+	}})
+	if err != nil {
+		return guestImage{}, err
+	}
+	agent, err := binary.Bytes()
+	if err != nil {
+		return guestImage{}, err
+	}
+	initrd, err := images.InitrdWithAgent(ctx, img, agent, cache)
+	if err != nil {
+		return guestImage{}, err
+	}
+	how := "cached"
+	if built {
+		how = fmt.Sprintf("built in %.1f s", time.Since(began).Seconds())
+	}
+	s.phase(PhaseImage, "done", fmt.Sprintf("%s %s, Linux %s (%s)", img.Name, img.Key, img.KernelRelease, how))
+	return guestImage{img, initrd}, nil
+}
+
+// ImageBuild builds the guest image, looking for newer packages with refresh.
+func ImageBuild(ctx context.Context, s *Settings, refresh bool) (Exit, error) {
+	img, err := images.Build(ctx, images.Debian12, images.Options{Refresh: refresh, Progress: func(step string) {
+		s.phase(PhaseImage, "progress", step)
+	}})
+	if err != nil {
+		return ExitError, err
+	}
+	return ExitDone, s.showImages([]images.Image{img})
+}
+
+// ImageList lists the cache.
+func ImageList(_ context.Context, s *Settings) (Exit, error) {
+	cache, err := images.DefaultCacheDir()
+	if err != nil {
+		return ExitError, err
+	}
+	list, err := images.List(cache)
+	if err != nil {
+		return ExitError, err
+	}
+	return ExitDone, s.showImages(list)
+}
+
+// ImageRemove removes one image from the cache.
+func ImageRemove(ctx context.Context, s *Settings, key string) (Exit, error) {
+	cache, err := images.DefaultCacheDir()
+	if err != nil {
+		return ExitError, err
+	}
+	if err := images.Remove(ctx, cache, key); err != nil {
+		return ExitError, err
+	}
+	s.Events.Emit(NoticeEvent{Text: "Removed image " + key + "."})
+	return ExitDone, nil
+}
+
+func (s *Settings) showImages(list []images.Image) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-16s  %-10s  %-28s  %9s  %s\n", "KEY", "NAME", "KERNEL", "SIZE", "CREATED")
+	for _, img := range list {
+		fmt.Fprintf(&b, "%-16s  %-10s  %-28s  %6.1f MB  %s\n", img.Key, img.Name, img.KernelRelease, float64(img.Size)/1e6, img.Created.Format("2006-01-02 15:04"))
+	}
+	if len(list) == 0 {
+		b.Reset()
+		b.WriteString("No images. 'lvslab image build' makes one, and apply does so by itself.")
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	s.Events.Emit(ReportEvent{Kind: "images", Text: strings.TrimRight(b.String(), "\n"), Data: raw})
+	return nil
+}
+
+// Doctor checks the machine. It fails when a check does.
+func Doctor(ctx context.Context, s *Settings) (Exit, error) {
+	cache, err := images.DefaultCacheDir()
+	if err != nil {
+		return ExitError, err
+	}
+	o := hypervisor.DoctorOptions{CacheDir: cache}
+	if list, err := images.List(cache); err == nil && len(list) > 0 {
+		o.KernelPath = list[len(list)-1].Kernel
+	}
+	checks := hypervisor.Doctor(ctx, o)
+	if err := images.Preflight(images.Debian12, cache); err != nil {
+		checks = append(checks, hypervisor.Check{Name: "image build", Level: hypervisor.Warn, Detail: err.Error(), Remedy: "Install what is named; a cached image needs nothing."})
+	} else {
+		checks = append(checks, hypervisor.Check{Name: "image build", Level: hypervisor.OK, Detail: "tools, package sources and space are there"})
+	}
+	exit := ExitDone
+	var b strings.Builder
+	for _, c := range checks {
+		fmt.Fprintf(&b, "%-4s  %-24s  %s\n", c.Level, c.Name, c.Detail)
+		if c.Remedy != "" {
+			fmt.Fprintf(&b, "      → %s\n", c.Remedy)
+		}
+		if c.Level == hypervisor.Fail {
+			exit = ExitError
+		}
+	}
+	raw, err := json.Marshal(checks)
+	if err != nil {
+		return ExitError, err
+	}
+	s.Events.Emit(ReportEvent{Kind: "doctor", Text: strings.TrimRight(b.String(), "\n"), Data: raw})
+	return exit, nil
+}

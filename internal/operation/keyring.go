@@ -1,0 +1,69 @@
+package operation
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/lvslab/lvslab/internal/agent/client"
+	"github.com/lvslab/lvslab/plan/state"
+)
+
+// keyring holds the lab's client key and one host key for each machine. Keys
+// are made when first asked for and are on the disk before a guest gets them:
+// a guest whose key is lost could not be reached again.
+type keyring struct {
+	store  *state.Store // nil: read only
+	mu     sync.Mutex
+	raw    map[string][]byte
+	client client.Key
+}
+
+// clientKeyName cannot be a machine's address.
+const clientKeyName = "client"
+
+// openKeys reads the lab's keys; with a store it makes the client key when
+// there is none.
+func openKeys(dir string, store *state.Store) (*keyring, error) {
+	raw, err := state.ReadKeys(dir)
+	if err != nil {
+		return nil, err
+	}
+	k := &keyring{store: store, raw: raw}
+	k.client, err = k.get(clientKeyName)
+	return k, err
+}
+
+// host returns a machine's host key.
+func (k *keyring) host(node string) (client.Key, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.get(node)
+}
+
+func (k *keyring) get(name string) (client.Key, error) {
+	if private, ok := k.raw[name]; ok {
+		public, err := client.PublicOf(private)
+		if err != nil {
+			return client.Key{}, fmt.Errorf("key of %s: %w", name, err)
+		}
+		return client.Key{Private: private, Public: public}, nil
+	}
+	if k.store == nil {
+		return client.Key{}, fmt.Errorf("there is no key of %s: the lab is not up", name)
+	}
+	key, err := client.NewKey("lvslab " + name)
+	if err != nil {
+		return client.Key{}, fmt.Errorf("key of %s: %w", name, err)
+	}
+	next := maps.Clone(k.raw)
+	if next == nil {
+		next = map[string][]byte{}
+	}
+	next[name] = key.Private
+	if err := k.store.WriteKeys(next); err != nil {
+		return client.Key{}, err
+	}
+	k.raw = next
+	return key, nil
+}

@@ -1,0 +1,199 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/plan/state"
+)
+
+// lab is a lab that exists as a directory with a state, found by what a user
+// calls it.
+type lab struct {
+	dir   string
+	state state.State
+}
+
+// findLab finds the lab that ref names: a topology (file, directory, builtin),
+// or a lab's name among those beside the working directory and those that run
+// on this machine. An empty ref means the only one there is.
+func (s *Settings) findLab(ctx context.Context, ref string) (lab, error) {
+	if ref != "" {
+		if _, err := os.Stat(ref); err == nil || strings.HasPrefix(ref, builtinPrefix) {
+			st, err := s.parse(ref)
+			if err != nil {
+				return lab{}, err
+			}
+			dir, err := st.dir()
+			if err != nil {
+				return lab{}, err
+			}
+			return openLab(dir)
+		}
+	}
+	dirs, err := labDirs(ctx)
+	if err != nil {
+		return lab{}, err
+	}
+	var found []string
+	for _, d := range dirs {
+		if ref == "" || filepath.Base(d) == ref {
+			found = append(found, d)
+		}
+	}
+	if ref == "" && len(found) > 1 {
+		found = running(ctx, found)
+	}
+	switch {
+	case len(found) == 1:
+		return openLab(found[0])
+	case len(found) == 0 && ref == "":
+		return lab{}, diag.Fail(nil, "No lab here", "Name the topology, for example 'lvslab show topology.hcl', or go to its directory.",
+			"there is no %s directory here and no lab runs on this machine", labsDir)
+	case len(found) == 0:
+		return lab{}, diag.Fail(nil, "No such lab", "Name a topology file, or one of: "+strings.Join(names(dirs), ", ")+".",
+			"%q is neither a topology nor a lab here", ref)
+	}
+	return lab{}, diag.Fail(nil, "Several labs are here", "Name one of them: "+strings.Join(names(dirs), ", ")+".",
+		"%d labs could be meant", len(dirs))
+}
+
+func openLab(dir string) (lab, error) {
+	st, err := state.Read(dir)
+	return lab{dir: dir, state: st}, err
+}
+
+// labDirs lists the labs beside the working directory and, after them, those
+// that run on this machine, each once.
+func labDirs(ctx context.Context) ([]string, error) {
+	matches, err := filepath.Glob(filepath.Join(labsDir, "*", "state.json"))
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for _, m := range matches {
+		abs, err := filepath.Abs(filepath.Dir(m))
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, abs)
+	}
+	entries, err := hypervisor.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Status == hypervisor.Running && !slices.Contains(dirs, e.LabDir) {
+			dirs = append(dirs, e.LabDir)
+		}
+	}
+	return dirs, nil
+}
+
+// running keeps the labs whose hypervisor runs, all of them when none does.
+func running(ctx context.Context, dirs []string) []string {
+	var up []string
+	for _, d := range dirs {
+		st, err := state.Read(d)
+		if err != nil {
+			continue
+		}
+		if h, err := findHolder(ctx, st.Lineage); err == nil && h != nil {
+			up = append(up, d)
+		}
+	}
+	if len(up) == 0 {
+		return dirs
+	}
+	return up
+}
+
+func names(dirs []string) []string {
+	out := make([]string, len(dirs))
+	for i, d := range dirs {
+		out[i] = filepath.Base(d)
+	}
+	return out
+}
+
+// Show prints what the state says and whether the lab is up.
+func Show(ctx context.Context, s *Settings, ref string) (Exit, error) {
+	l, err := s.findLab(ctx, ref)
+	if err != nil {
+		return ExitError, err
+	}
+	h, err := findHolder(ctx, l.state.Lineage)
+	if err != nil {
+		return ExitError, err
+	}
+	var b strings.Builder
+	status := "down"
+	switch {
+	case h != nil:
+		status = fmt.Sprintf("up, hypervisor process %d", h.PID)
+	case len(l.state.Resources) > 0:
+		status = "gone: its hypervisor has ended; apply makes it anew"
+	}
+	fmt.Fprintf(&b, "lab %s: %s\n", l.state.Lab, status)
+	fmt.Fprintf(&b, "  directory  %s\n  lineage    %s, serial %d\n", l.dir, l.state.Lineage, l.state.Serial)
+	if l.state.LastArtifact != "" {
+		fmt.Fprintf(&b, "  results    %s\n", l.state.LastArtifact)
+	}
+	if len(l.state.Resources) > 0 {
+		b.WriteString("\nResources:\n")
+	}
+	for _, r := range l.state.Resources {
+		mark := ""
+		if r.Status == state.Tainted {
+			mark = "  (tainted: the next apply makes it anew)"
+		}
+		fmt.Fprintf(&b, "  %s%s\n", r.Addr, mark)
+	}
+	raw, err := json.Marshal(l.state)
+	if err != nil {
+		return ExitError, err
+	}
+	s.Events.Emit(ReportEvent{Kind: "state", Text: strings.TrimRight(b.String(), "\n"), Data: raw})
+	return ExitDone, nil
+}
+
+// Outputs prints the outputs that the last apply stored.
+func Outputs(ctx context.Context, s *Settings, o OutputOptions) (Exit, error) {
+	l, err := s.findLab(ctx, o.Lab)
+	if err != nil {
+		return ExitError, err
+	}
+	if len(l.state.Outputs) == 0 {
+		return ExitError, diag.Fail(nil, "No outputs", "Declare an output block and apply the topology.",
+			"lab %s has stored none", l.state.Lab)
+	}
+	if o.Name == "" {
+		text, raw, err := renderOutputs(l.state.Outputs, o.JSON)
+		if err != nil {
+			return ExitError, err
+		}
+		s.Events.Emit(OutputsEvent{Text: text, Outputs: raw})
+		return ExitDone, nil
+	}
+	out, ok := l.state.Outputs[o.Name]
+	if !ok {
+		return ExitError, diag.Fail(nil, "No such output", "Use one of "+strings.Join(sortedKeys(l.state.Outputs), ", ")+".", "%q is not among them", o.Name)
+	}
+	text, err := renderOutput(out, o)
+	if err != nil {
+		return ExitError, err
+	}
+	_, err = fmt.Fprintln(o.Out, text)
+	return ExitDone, err
+}
+
+// errNotUp is wrapped when a command needs machines that do not run.
+var errNotUp = errors.New("the lab is not up")

@@ -1,0 +1,199 @@
+package operation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"golang.org/x/sys/unix"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/client"
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/verdict"
+	"github.com/lvslab/lvslab/internal/version"
+)
+
+// manifest gathers the conditions of the study while the lab is up.
+func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
+	st := a.store.State()
+	m := artifact.Manifest{
+		Lineage: st.Lineage, Study: a.list.hash, StartedAt: a.Started.UTC().Truncate(time.Microsecond),
+		Images: map[string]string{a.image.Name: a.image.Digest}, Accelerator: string(a.accel),
+		Seeds: map[string]int64{}, DestinationOrder: map[string][]string{}, Addresses: map[string]string{},
+		Timings: a.timings,
+	}
+	for slot, ip := range a.study.addresses {
+		m.Addresses[slot] = ip.String()
+	}
+	for _, svc := range a.study.topology.Services {
+		for _, vip := range svc.VIPs {
+			m.Addresses[svc.Noun.String()+"/"+vip.String()] = vip.String()
+		}
+		for _, r := range svc.RealServers {
+			m.DestinationOrder[svc.Noun.String()] = append(m.DestinationOrder[svc.Noun.String()], r.Backend.String())
+		}
+	}
+	for _, e := range a.study.topology.Experiments {
+		m.Seeds[e.Noun.Label] = e.Seed
+	}
+	for _, t := range a.todo {
+		m.RunOrder = append(m.RunOrder, t.RunID)
+	}
+	// Without an experiment and without conditions the study's hash is the
+	// resolved topology's own.
+	m.Topology = experiment.StudyHash(a.study.topology, lang.Experiment{}, experiment.StudyKey{})
+	m.Versions, m.Sysctls = a.versions(ctx)
+	return m, nil
+}
+
+// askWithin bounds the questions about versions: they must not keep a study
+// from being sealed when a guest has died.
+const askWithin = 20 * time.Second
+
+// versions asks host and guests what took part. What does not answer stays empty.
+func (a *applying) versions(ctx context.Context) (artifact.Versions, map[string]map[string]string) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	v := artifact.Versions{Lvslab: version.Version}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		v.HostKernel = unix.ByteSliceToString(u.Release[:])
+	}
+	if out, err := exec.CommandContext(ctx, "qemu-system-x86_64", "--version").Output(); err == nil {
+		first, _, _ := strings.Cut(string(out), "\n")
+		v.QEMU = strings.TrimPrefix(first, "QEMU emulator version ")
+	}
+	if a.host == nil {
+		return v, nil
+	}
+	if lv, err := a.host.conn.Version(ctx); err == nil {
+		v.Libvirt = lv
+	}
+	sysctls := map[string]map[string]string{}
+	for _, machine := range a.study.topology.Machines {
+		a.guestVersions(ctx, machine, &v, sysctls)
+	}
+	return v, sysctls
+}
+
+// snapshotSysctls are read back from every machine for the manifest.
+var snapshotSysctls = []string{
+	"net.ipv4.ip_forward", "net.ipv4.conf.all.rp_filter", "net.ipv4.conf.default.rp_filter",
+	"net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce", "net.ipv4.conf.all.send_redirects",
+	"net.ipv4.ip_local_port_range",
+	"net.ipv4.vs.expire_nodest_conn", "net.ipv4.vs.conn_reuse_mode", "net.ipv4.vs.expire_quiescent_template",
+	"net.ipv4.vs.conntrack", "net.ipv4.vs.run_estimation", "net.ipv4.vs.drop_entry", "net.ipv4.vs.drop_packet",
+	"net.ipv4.vs.secure_tcp", "net.ipv4.vs.pmtu_disc", "net.ipv4.vs.sloppy_tcp", "net.ipv4.vs.schedule_icmp",
+}
+
+func (a *applying) guestVersions(ctx context.Context, m lang.Machine, v *artifact.Versions, sysctls map[string]map[string]string) {
+	var b client.Batch
+	info := client.Add(&b, proto.Info, proto.None{})
+	ctl := client.Add(&b, proto.SysctlRead, snapshotSysctls)
+	var ipvs *client.Future[proto.IPVSInfo]
+	if m.Noun.Kind == addr.Director {
+		ipvs = client.Add(&b, proto.IPVSPreflight, proto.IPVSNeeds{})
+	}
+	if b.Run(ctx, a.host.nodes.node(m.Noun)) != nil && info.Err() != nil {
+		return
+	}
+	sysctls[m.Noun.String()] = ctl.Value()
+	tools := info.Value().Tools
+	v.GuestKernel = info.Value().Kernel
+	switch m.Noun.Kind {
+	case addr.Director:
+		v.IPVSAdm = tools["ipvsadm"]
+		if ipvs.Err() == nil {
+			v.IPVS = ipvs.Value().Version
+		}
+	case addr.Backend:
+		v.Named = tools["named"]
+	case addr.Client:
+		v.DNSPerf = tools["dnsperf"]
+	}
+}
+
+// facts are what the verdicts must know about each experiment.
+func (a *applying) facts() []verdict.Facts {
+	var out []verdict.Facts
+	for _, e := range a.study.topology.Experiments {
+		svc, _ := a.study.topology.Service(e.Service)
+		f := verdict.Facts{
+			Experiment: e.Noun.Label, Service: e.Service.String(), Scheduler: svc.Scheduler, OnePacket: svc.OnePacket,
+			Flags: svc.Flags, Protocol: e.Load.Protocol, Forward: svc.Forward, Persistence: svc.Persistence != nil,
+			Blocks: e.Iterations, Accelerator: string(a.accel),
+		}
+		for _, vip := range svc.VIPs {
+			f.VIPs = append(f.VIPs, vip.String())
+		}
+		perClient := a.clientAddresses(e)
+		f.ClientAddresses = sum(perClient)
+		for _, factor := range e.Factors {
+			f.Factors = append(f.Factors, factor.Name)
+		}
+		treatments, _ := experiment.Treatments(a.study.topology, e) // checked before the first effect
+		for _, t := range treatments {
+			f.Treatments = append(f.Treatments, verdict.Treatment{
+				ID: t.ID, Factors: t.Factors, Scheduler: t.Setting.Scheduler, OnePacket: t.Setting.OnePacket,
+				Flags: t.Setting.Flags, VIPs: t.Setting.VIPs, ClientAddresses: sum(perClient[:min(t.Setting.Clients, len(perClient))]),
+			})
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (a *applying) clientAddresses(e lang.Experiment) []int {
+	var out []int
+	for _, c := range e.Clients {
+		if m, ok := a.study.topology.Machine(c); ok && len(m.NICs) > 0 {
+			out = append(out, len(m.NICs[0].Addresses))
+		}
+	}
+	return out
+}
+
+func sum(list []int) (n int) {
+	for _, x := range list {
+		n += x
+	}
+	return n
+}
+
+// inputName is a source file's name inside the artifact.
+func inputName(name string) string {
+	if b, ok := strings.CutPrefix(name, builtinPrefix); ok {
+		return b + lang.Extension
+	}
+	return filepath.Base(name)
+}
+
+func variablesJSON(vars map[string]cty.Value) ([]byte, error) {
+	out := map[string]json.RawMessage{}
+	for name, v := range vars {
+		raw, err := ctyjson.Marshal(v, v.Type())
+		if err != nil {
+			return nil, fmt.Errorf("variable %s: %w", name, err)
+		}
+		out[name] = raw
+	}
+	b, err := json.MarshalIndent(out, "", "  ")
+	return append(b, '\n'), err
+}
+
+func sha256Hex(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,179 @@
+package operation
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/plan/state"
+)
+
+// lab is the lab that is up, as experiments see it.
+func (a *applying) lab() *experiment.Lab {
+	return &experiment.Lab{Topology: a.study.topology, Layout: a.study.layout, Node: a.host.nodes.node}
+}
+
+// measure proves the path, carries out the pending trials, seals the artifact
+// and takes the lab down by policy.
+func (a *applying) measure(ctx context.Context) (Exit, error) {
+	if err := a.prove(ctx); err != nil {
+		return ExitError, err
+	}
+	w, err := a.openResult(ctx)
+	if err != nil {
+		return ExitError, err
+	}
+	began := time.Now()
+	a.phase(PhaseRuns, "started", "")
+	for _, e := range a.study.topology.Experiments {
+		if err := a.runExperiment(ctx, w, e); err != nil {
+			return a.interrupted(ctx, w, err)
+		}
+	}
+	a.timings.RunsDoneS = a.since()
+	a.phase(PhaseRuns, "done", fmt.Sprintf("%d runs in %.0f s", len(a.todo), time.Since(began).Seconds()))
+	return a.conclude(ctx, w)
+}
+
+// prove shows before any run that every backend answers every client under
+// the VIP, through the director and the tunnel.
+func (a *applying) prove(ctx context.Context) error {
+	a.phase(PhaseProve, "started", "")
+	witnesses := 0
+	for _, svc := range a.study.topology.Services {
+		p, err := experiment.Prove(ctx, a.lab(), svc.Noun)
+		if err != nil {
+			return err
+		}
+		if !p.FirstAnswer.IsZero() && a.timings.FirstAnswerS == nil {
+			first := float64(p.FirstAnswer.Sub(a.Started).Milliseconds()) / 1000
+			a.timings.FirstAnswerS = &first
+		}
+		witnesses += len(p.Witnesses)
+	}
+	a.timings.ProvedS = a.since()
+	a.phase(PhaseProve, "done", fmt.Sprintf("%d paths client → director → backend → client answer under the VIP", witnesses))
+	return nil
+}
+
+// openResult makes the artifact and writes down what is known before the runs.
+func (a *applying) openResult(context.Context) (*artifact.Writer, error) {
+	own, err := owner()
+	if err != nil {
+		return nil, err
+	}
+	w, err := artifact.Create(a.opts.Results, a.study.topology.Lab.Name, resultName(a.Started), own)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range [][]lang.File{a.study.source.Files, a.study.source.AutoVars} {
+		for _, f := range list {
+			err = errors.Join(err, w.AddInput(inputName(f.Name), f.Bytes))
+		}
+	}
+	vars, verr := variablesJSON(a.study.topology.Variables)
+	planned, perr := a.planJSON()
+	err = errors.Join(err, verr, perr)
+	if err == nil {
+		err = errors.Join(w.AddInput("variables.json", vars), w.SetPlan(planned), w.SetFactors(a.list.factors))
+	}
+	return w, err
+}
+
+// resultName is the start of the apply in UTC and a random suffix, so that two
+// applies in one second do not collide.
+func resultName(at time.Time) string {
+	var b [2]byte
+	rand.Read(b[:])
+	return at.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(b[:])
+}
+
+// runExperiment carries out one experiment's trials under a journaled loan of
+// the service.
+func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang.Experiment) error {
+	trials := a.list.of(e)
+	loan, err := experiment.Borrow(a.study.topology, e.Noun, e.Service)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(loan)
+	if err != nil {
+		return err
+	}
+	seq, err := a.store.Begin(state.Intent{Op: opExperiment, Subject: e.Noun.String(), Data: data})
+	if err != nil {
+		return err
+	}
+	out, err := experiment.Run(ctx, a.lab(), e, trials, experiment.Into(w), a.runHooks(e))
+	if out.GivenBack {
+		err = errors.Join(err, a.store.End(seq, err))
+	}
+	if err == nil && out.Interrupted {
+		err = fmt.Errorf("%s: %w after %d of %d runs", e.Noun, ErrInterrupted, len(out.Done), len(trials))
+	}
+	return err
+}
+
+// runHooks shows the runs as they go, with the time left from the pace so far.
+func (a *applying) runHooks(e lang.Experiment) experiment.Hooks {
+	began := time.Now()
+	first := 0
+	for _, other := range a.study.topology.Experiments {
+		if other.Noun == e.Noun {
+			break
+		}
+		first += len(a.list.of(other))
+	}
+	n := len(a.todo)
+	return experiment.Hooks{
+		RunStarted: func(k, _ int, t experiment.Trial) {
+			ev := RunEvent{Experiment: t.Experiment, RunID: t.RunID, Treatment: t.Treatment.ID, State: "started", K: first + k, N: n}
+			if k > 1 {
+				ev.Left = time.Since(began) / time.Duration(k-1) * time.Duration(n-first-k+1)
+			}
+			a.Events.Emit(ev)
+		},
+		RunDone: func(k, _ int, r artifact.Run, rows []artifact.BackendRow, took time.Duration) {
+			a.Events.Emit(runDone(first+k, n, r, rows, took))
+		},
+	}
+}
+
+func runDone(k, n int, r artifact.Run, rows []artifact.BackendRow, took time.Duration) RunEvent {
+	ev := RunEvent{Experiment: r.Experiment, RunID: r.RunID, Treatment: r.TreatmentID, State: "done", K: k, N: n,
+		AnswersOK: r.AnswersOK, Sent: r.QueriesSent, Decisions: r.Decisions, Flags: r.OutcomeFlags, Valid: r.Valid,
+		Took: took, Backends: map[string]int{}}
+	for _, b := range rows {
+		ev.Backends[b.Backend] = b.AnswersOK
+	}
+	return ev
+}
+
+// interrupted leaves what was measured as .partial and passes the cause on.
+func (a *applying) interrupted(ctx context.Context, w *artifact.Writer, cause error) (Exit, error) {
+	reason := cause.Error()
+	if errors.Is(context.Cause(ctx), ErrInterrupted) {
+		reason = "interrupted by the user"
+	}
+	m, err := a.manifest(context.WithoutCancel(ctx))
+	if err != nil {
+		cause = errors.Join(cause, err)
+	}
+	m.Outcome, m.ExitCode = "failed", int(ExitError)
+	if errors.Is(context.Cause(ctx), ErrInterrupted) {
+		m.Outcome, m.ExitCode = "interrupted", int(ExitInterrupted)
+	}
+	dir, err := w.Abandon(m, reason)
+	if err != nil {
+		return ExitError, errors.Join(cause, err)
+	}
+	a.Events.Emit(NoticeEvent{Text: "What was measured is in " + shownPath(dir) + "."})
+	return ExitError, cause
+}

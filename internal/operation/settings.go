@@ -1,0 +1,127 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// Exit is the process's exit code; the meanings are part of the contract.
+type Exit int
+
+// The exit codes. Measured-but-broken (4) wins over a failed check (3).
+const (
+	ExitDone        Exit = 0
+	ExitError       Exit = 1
+	ExitChanges     Exit = 2 // plan --detailed-exitcode only
+	ExitCheckFailed Exit = 3
+	ExitBroken      Exit = 4 // measured, but preconditions or counts broke
+	ExitUsage       Exit = 64
+	ExitInterrupted Exit = 130
+)
+
+// ErrInterrupted is the cause of a context that the user cancelled.
+var ErrInterrupted = errors.New("interrupted")
+
+// ErrNoTerminal is returned by Confirm functions that have nobody to ask.
+var ErrNoTerminal = errors.New("no terminal to ask on")
+
+// Variable is one -var (Name, Value) or one -var-file (File), in the order of
+// the command line.
+type Variable struct {
+	Name, Value string
+	File        string
+}
+
+// Settings are what all operations share.
+type Settings struct {
+	Chdir       string
+	LockTimeout time.Duration
+	Variables   []Variable
+	Environ     []string
+	Events      Events
+	Started     time.Time
+
+	mu      sync.Mutex
+	sources map[string][]byte
+}
+
+// Sources returns the files read so far, for snippets in diagnostics.
+func (s *Settings) Sources() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sources
+}
+
+func (s *Settings) remember(files map[string][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sources == nil {
+		s.sources = map[string][]byte{}
+	}
+	for name, b := range files {
+		s.sources[name] = b
+	}
+}
+
+// at returns seconds since the operation began: the unit of the artifact's timings.
+func (s *Settings) at() float64 { return time.Since(s.Started).Seconds() }
+
+func (s *Settings) phase(p Phase, state, detail string) {
+	s.Events.Emit(PhaseEvent{Phase: p, State: state, Detail: detail, At: s.at()})
+}
+
+// Confirm asks the user; it returns ErrNoTerminal when it cannot.
+type Confirm func(ctx context.Context, question string) (bool, error)
+
+// ApplyOptions are apply's flags.
+type ApplyOptions struct {
+	Keep, Fresh, PlanOnly, AutoApprove, Timings bool
+	Results, JUnit                              string
+	Parallelism                                 int
+	Target, Replace                             []string
+	Confirm                                     Confirm
+}
+
+// PlanOptions are plan's flags.
+type PlanOptions struct {
+	Out              string
+	DetailedExitCode bool
+	Keep, Fresh      bool
+	Results          string
+	Target, Replace  []string
+}
+
+// RunOptions are run's flags.
+type RunOptions struct{ Results, JUnit string }
+
+// DestroyOptions are destroy's flags.
+type DestroyOptions struct {
+	AutoApprove bool
+	Confirm     Confirm
+}
+
+// OutputOptions are output's flags.
+type OutputOptions struct {
+	Lab, Name string
+	JSON, Raw bool
+	Out       io.Writer
+}
+
+// ExecOptions are those of exec and ssh.
+type ExecOptions struct {
+	Lab, Node      string
+	Argv           []string
+	Shell          bool
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// LogsOptions are those of logs.
+type LogsOptions struct {
+	Lab, Node string
+	Follow    bool
+	Out       io.Writer
+}

@@ -1,0 +1,167 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/topo"
+	"github.com/lvslab/lvslab/internal/version"
+	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/topologies"
+)
+
+// builtinPrefix marks a topology that is embedded in the program.
+const builtinPrefix = "builtin:"
+
+// labsDir holds the labs' directories, beside the topology.
+const labsDir = ".lvslab"
+
+// study is a topology as it was read, with all that follows from it and from
+// the addresses that an earlier apply has assigned.
+type study struct {
+	source   lang.Source
+	config   *lang.Config
+	skeleton *lang.Skeleton
+
+	addresses map[string]netip.Addr
+	topology  *lang.Topology
+	layout    *topo.Layout
+}
+
+// parse reads a topology up to the point where prior addresses are needed. It
+// touches nothing but the files named.
+func (s *Settings) parse(path string) (*study, error) {
+	var src lang.Source
+	var ds diag.Diagnostics
+	if name, ok := strings.CutPrefix(path, builtinPrefix); ok {
+		text, ok := topologies.Get(name)
+		if !ok {
+			return nil, diag.Fail(nil, "No such built-in topology", "Use one of "+strings.Join(topologies.Names(), ", ")+".", "%q is none of them", name)
+		}
+		src = lang.BuiltinSource(name, text)
+	} else {
+		src, ds = lang.ReadSource(path)
+	}
+	for _, list := range [][]lang.File{src.Files, src.AutoVars} {
+		for _, f := range list {
+			s.remember(map[string][]byte{f.Name: f.Bytes})
+		}
+	}
+	if ds.HasErrors() {
+		return nil, ds.Err()
+	}
+	st := &study{source: src}
+	var more diag.Diagnostics
+	st.config, more = lang.Parse(src)
+	if ds = append(ds, more...); ds.HasErrors() {
+		return nil, ds.Err()
+	}
+	in, err := s.inputs()
+	if err != nil {
+		return nil, err
+	}
+	st.skeleton, more = st.config.Skeleton(in)
+	ds = append(ds, more...)
+	s.warn(ds)
+	return st, ds.Err()
+}
+
+// inputs gathers the variables in the order in which they win.
+func (s *Settings) inputs() (lang.Inputs, error) {
+	in := lang.Inputs{Environ: s.Environ, Version: version.Version}
+	for _, v := range s.Variables {
+		if v.File == "" {
+			in.Flags = append(in.Flags, lang.VarFlag{Name: v.Name, Value: v.Value})
+			continue
+		}
+		text, err := os.ReadFile(v.File)
+		if err != nil {
+			return in, diag.Fail(err, "Cannot read the variable file", "Correct the path given with -var-file.", "%s", v.File)
+		}
+		s.remember(map[string][]byte{v.File: text})
+		in.Files = append(in.Files, lang.VarFile{File: lang.File{Name: v.File, Bytes: text}, After: len(in.Flags)})
+	}
+	return in, nil
+}
+
+// resolve assigns the addresses, evaluates the rest, and lays the lab out for
+// a lineage. prior are the addresses that the state holds.
+func (s *Settings) resolve(st *study, prior map[string]netip.Addr, lineage string) error {
+	var ds, more diag.Diagnostics
+	st.addresses, ds = topo.Assign(st.skeleton, prior)
+	if ds.HasErrors() {
+		return ds.Err()
+	}
+	st.topology, more = st.config.Resolve(st.skeleton, st.addresses)
+	if ds = append(ds, more...); ds.HasErrors() {
+		return ds.Err()
+	}
+	ds = append(ds, lang.Unsupported(st.topology)...)
+	_, more = st.config.Conclude(st.skeleton, st.topology, nil) // finds misspelt attributes of experiments
+	if ds = append(ds, more...); ds.HasErrors() {
+		return ds.Err()
+	}
+	s.warn(ds)
+	var err error
+	st.layout, err = topo.Lay(st.topology, lineage)
+	return err
+}
+
+// warn shows warnings; errors travel as errors.
+func (s *Settings) warn(ds diag.Diagnostics) {
+	var warnings diag.Diagnostics
+	for _, d := range ds {
+		if d.Severity == diag.Warning {
+			warnings = append(warnings, d)
+		}
+	}
+	if len(warnings) > 0 {
+		s.Events.Emit(DiagnosticEvent{Diagnostics: warnings, Sources: s.Sources()})
+	}
+}
+
+// dir returns the lab's directory, absolute: .lvslab/<lab> beside the
+// topology, in the working directory for a builtin.
+func (st *study) dir() (string, error) {
+	abs, err := filepath.Abs(filepath.Join(st.source.Root, labsDir, st.config.LabName()))
+	if err != nil {
+		return "", fmt.Errorf("directory of the lab: %w", err)
+	}
+	return abs, nil
+}
+
+// readState returns the state of a lab without its lock, a new one in memory
+// when there is none.
+func readState(dir string) (state.State, bool, error) {
+	st, err := state.Read(dir)
+	if errors.Is(err, state.ErrNone) {
+		return state.State{Lineage: state.NewLineage()}, false, nil
+	}
+	return st, err == nil, err
+}
+
+// Validate checks a topology without touching the host.
+func Validate(_ context.Context, s *Settings, path string) (Exit, error) {
+	st, err := s.parse(path)
+	if err != nil {
+		return ExitError, err
+	}
+	if err := s.resolve(st, nil, state.NewLineage()); err != nil {
+		return ExitError, err
+	}
+	if _, err := st.trials("", ""); err != nil {
+		return ExitError, err
+	}
+	t := st.topology
+	s.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The topology is valid: %s with %d machines, %d services, %d experiments.",
+		addr.N(addr.Lab, t.Lab.Name), len(t.Machines), len(t.Services), len(t.Experiments))})
+	return ExitDone, nil
+}
