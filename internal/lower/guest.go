@@ -17,15 +17,15 @@ import (
 // loaded; they belong to the service.
 const ipvsPrefix = "net.ipv4.vs."
 
-// hostSysctls are what each role needs for LVS with shared addresses. They are
-// set on "all" before any link is up: the kernel takes the maximum of all and
-// the interface for arp_ignore, arp_announce and rp_filter, and interfaces
-// start with 0 (Documentation/networking/ip-sysctl.rst).
+// roleSysctls are what each role needs for LVS with shared addresses. For
+// arp_ignore, arp_announce and rp_filter the kernel takes the larger of all's
+// and the device's value, and devices start with 0, so all is enough
+// (Documentation/networking/ip-sysctl.rst).
 //
 // A backend holds the VIP too: arp_ignore=1 keeps it from answering ARP for it,
 // arp_announce=2 from announcing it. rp_filter=1 would drop what comes out of
 // the tunnel (measured: TcpExt IPReversePathFilter rises).
-var hostSysctls = map[addr.Kind]map[string]string{
+var roleSysctls = map[addr.Kind]map[string]string{
 	addr.Backend: {
 		"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2",
 		"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0",
@@ -36,31 +36,47 @@ var hostSysctls = map[addr.Kind]map[string]string{
 	},
 	addr.Client: {"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0"},
 	addr.Router: {
-		"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0",
+		"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0", "net.ipv4.conf.default.send_redirects": "0",
 		"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0",
 	},
 }
 
+// sysctl makes a machine's kernel parameters, the user's own last. It comes
+// after the links, since a device's parameters are found by its name.
 func (b *builder) sysctl(m lang.Machine) {
-	values := maps.Clone(hostSysctls[m.Noun.Kind])
-	if values == nil {
-		values = map[string]string{}
+	values := map[string]string{}
+	maps.Copy(values, roleSysctls[m.Noun.Kind])
+	if k := m.Noun.Kind; k == addr.Director || k == addr.Router {
+		// Redirects go out when all or the device says so, and devices start with 1:
+		// they would tell clients on the backends' network to bypass the director.
+		for _, nic := range b.l.Machines[m.Noun].NICs {
+			values["net.ipv4.conf."+nic.Device+".send_redirects"] = "0"
+		}
+	}
+	if slices.ContainsFunc(b.t.Services, func(s lang.Service) bool { return s.Director == m.Noun && s.Forward == masquerade }) {
+		values["net.ipv4.ip_forward"] = "1"
 	}
 	for name, v := range m.Sysctl {
-		if !strings.HasPrefix(name, ipvsPrefix) {
+		// Those of IPVS are set with the services, except where there are none.
+		if !strings.HasPrefix(name, ipvsPrefix) || !b.directs(m.Noun) {
 			values[name] = v
 		}
 	}
 	b.add(provider.Resource{
 		Addr: sysctlOf(m.Noun), Type: schema.TypeSysctl, Range: &m.Range, Within: domainOf(m.Noun),
-		Attrs: schema.Sysctl{Node: m.Noun.String(), Values: values}.Value(),
+		DependsOn: b.linksOf(m.Noun), Attrs: schema.Sysctl{Node: m.Noun.String(), Values: values}.Value(),
 	})
 }
 
+// directs reports whether the machine is the director of a service.
+func (b *builder) directs(n addr.Noun) bool {
+	return slices.ContainsFunc(b.t.Services, func(s lang.Service) bool { return s.Director == n })
+}
+
 // links makes the cards' settings. The VIPs of a director's services stand on
-// its first card, where they answer ARP and are local, without which IPVS's
-// hook is never reached (measured, EXP-B15). A backend that is reached by
-// direct routing holds the VIPs on the loopback device.
+// its cards, where they answer ARP and are local, without which IPVS's hook is
+// never reached (measured, EXP-B15). A backend that is reached by direct routing
+// holds the VIPs on the loopback device.
 func (b *builder) links(m lang.Machine) {
 	for i, nic := range m.NICs {
 		id := b.l.Machines[m.Noun].NICs[i]
@@ -71,14 +87,14 @@ func (b *builder) links(m lang.Machine) {
 		for _, p := range id.Addresses {
 			link.Addresses = append(link.Addresses, p.String())
 		}
-		if i == 0 && m.Noun.Kind == addr.Director {
-			for _, vip := range b.vips(func(s lang.Service) bool { return s.Director == m.Noun }) {
+		for _, vip := range b.vips(func(s lang.Service) bool { return s.Director == m.Noun }) {
+			if b.cardFor(m, vip) == i {
 				link.Addresses = append(link.Addresses, single(vip))
 			}
 		}
 		b.add(provider.Resource{
 			Addr: b.linkOf(m.Noun, i), Type: schema.TypeLink, Range: &nic.Range, Within: domainOf(m.Noun),
-			DependsOn: []addr.Resource{sysctlOf(m.Noun)}, Attrs: link.Value(),
+			Attrs: link.Value(),
 		})
 	}
 	direct := b.vips(func(s lang.Service) bool { return s.Forward == "direct" && serves(s, m.Noun) })
@@ -93,6 +109,17 @@ func (b *builder) links(m lang.Machine) {
 		Addr: loopbackOf(m.Noun), Type: schema.TypeLink, Range: &m.Range, Within: domainOf(m.Noun),
 		DependsOn: []addr.Resource{sysctlOf(m.Noun)}, Attrs: lo.Value(),
 	})
+}
+
+// cardFor returns the index of the director's card in whose network a VIP is,
+// the first one for a VIP that is in none.
+func (b *builder) cardFor(m lang.Machine, vip netip.Addr) int {
+	for i, nic := range m.NICs {
+		if n, ok := b.t.Network(nic.Network); ok && n.CIDR.Contains(vip) {
+			return i
+		}
+	}
+	return 0
 }
 
 func loopbackOf(n addr.Noun) addr.Resource { return part(n, schema.TypeLink+".lo") }
@@ -132,6 +159,16 @@ func impair(i *lang.Impair) *schema.Impair {
 	}
 }
 
+// guePort is the UDP port that IANA gave to GUE.
+const guePort = 6080
+
+func tunnelPort(t lang.Tunnel) uint16 {
+	if t.Type == "gue" {
+		return guePort
+	}
+	return 0
+}
+
 // tunnel makes the receiving device on the backend, with both ends named and
 // the VIPs on it.
 func (b *builder) tunnel(t lang.Tunnel) {
@@ -140,7 +177,7 @@ func (b *builder) tunnel(t lang.Tunnel) {
 	})
 	tun := schema.Tunnel{
 		Node: t.To.String(), Name: b.l.Tunnels[t.Noun].Device, Type: t.Type,
-		Local: t.Local.String(), Remote: t.Remote.String(),
+		Local: t.Local.String(), Remote: t.Remote.String(), Port: int(tunnelPort(t)),
 	}
 	for _, vip := range vips {
 		tun.Addresses = append(tun.Addresses, single(vip))

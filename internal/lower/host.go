@@ -41,6 +41,6 @@ func (b *builder) machine(m lang.Machine) {
 		Addr: domainOf(m.Noun), Type: schema.TypeDomain, Range: &m.Range,
 		Attrs: d.Value(), DependsOn: networks, ReplacedBy: networks,
 	})
-	b.sysctl(m)
 	b.links(m)
+	b.sysctl(m)
 }

@@ -2,6 +2,11 @@
 // create, with the values that they get and the order that they need. It is
 // pure: the same topology, layout and options give the same resources.
 //
+// A backend holds a virtual address only once its ARP settings forbid it to
+// announce it, and named opens a socket for one only once it is there:
+//
+//	network → domain → links → sysctl → tunnels (VIP) → named → service
+//
 // A machine becomes <machine>/domain with <machine>/sysctl and
 // <machine>/link.<device> inside; a tunnel becomes the device at its far end
 // (LVS-TUN's director needs none: IPVS writes the outer header itself,
@@ -10,9 +15,11 @@
 package lower
 
 import (
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
@@ -37,9 +44,13 @@ func ConsolePath(labDir string, machine addr.Noun) string {
 }
 
 // Resources returns everything that the topology wants to exist, sorted by
-// address.
+// address. An error says that the layout belongs to another topology or that
+// the topology refers to something that it does not have.
 func Resources(t *lang.Topology, l *topo.Layout, o Options) ([]provider.Resource, error) {
 	b := &builder{t: t, l: l, o: o}
+	if err := b.complete(); err != nil {
+		return nil, err
+	}
 	for _, n := range t.Networks {
 		b.network(n)
 	}
@@ -50,15 +61,56 @@ func Resources(t *lang.Topology, l *topo.Layout, o Options) ([]provider.Resource
 		b.tunnel(tun)
 	}
 	for _, m := range t.Machines {
-		if err := b.dns(m); err != nil {
-			return nil, err
-		}
+		b.dns(m)
 	}
 	for _, s := range t.Services {
 		b.service(s)
 	}
 	slices.SortFunc(b.out, func(x, y provider.Resource) int { return x.Addr.Compare(y.Addr) })
 	return b.out, nil
+}
+
+// complete checks every reference once, so that nothing later meets a missing one.
+func (b *builder) complete() error {
+	var missing []string
+	need := func(who, what addr.Noun, ok bool) {
+		if !ok {
+			missing = append(missing, fmt.Sprintf("%s has no %s", who, what))
+		}
+	}
+	for _, n := range b.t.Networks {
+		_, ok := b.l.Networks[n.Noun]
+		need(n.Noun, n.Noun, ok)
+	}
+	for _, m := range b.t.Machines {
+		need(m.Noun, m.Noun, len(m.NICs) > 0 && len(b.l.Machines[m.Noun].NICs) == len(m.NICs))
+		for _, nic := range m.NICs {
+			_, ok := b.t.Network(nic.Network)
+			need(m.Noun, nic.Network, ok)
+		}
+		for _, z := range m.Serves {
+			_, ok := b.t.Zone(z)
+			need(m.Noun, z, ok)
+		}
+	}
+	for _, tun := range b.t.Tunnels {
+		_, ok := b.t.Machine(tun.To)
+		need(tun.Noun, tun.To, ok && b.l.Tunnels[tun.Noun].Machine == tun.To)
+	}
+	for _, s := range b.t.Services {
+		_, ok := b.t.Machine(s.Director)
+		need(s.Noun, s.Director, ok)
+		for _, r := range s.RealServers {
+			_, ok := b.t.Machine(r.Backend)
+			need(s.Noun, r.Backend, ok)
+			_, ok = b.tunnelNamed(r.Tunnel)
+			need(s.Noun, r.Tunnel, ok || r.Tunnel.IsZero())
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("topology and layout do not belong together: %s", strings.Join(missing, ", "))
 }
 
 type builder struct {

@@ -14,23 +14,23 @@ import (
 
 // dns makes a backend's name server. It comes after the devices that carry the
 // VIPs, so that named finds them when it starts.
-func (b *builder) dns(m lang.Machine) error {
+func (b *builder) dns(m lang.Machine) {
 	if len(m.Serves) == 0 {
-		return nil
+		return
 	}
 	d := schema.DNS{Node: m.Noun.String(), ServerID: m.Noun.String(), Zones: map[string]string{}}
 	for _, n := range m.Serves {
-		z, ok := b.t.Zone(n)
-		if !ok {
-			continue // refused by lang
-		}
+		z, _ := b.t.Zone(n)
 		d.Zones[z.Name] = ZoneText(z)
 	}
 	deps := b.linksOf(m.Noun)
-	for _, ip := range m.NICs[0].Addresses[:1] {
-		d.Listen = append(d.Listen, ip.String())
+	for _, nic := range m.NICs {
+		for _, ip := range nic.Addresses {
+			d.Listen = append(d.Listen, ip.String())
+		}
 	}
-	for _, vip := range b.vips(func(s lang.Service) bool { return serves(s, m.Noun) }) {
+	// Masquerading rewrites the address, so the VIP is not here then.
+	for _, vip := range b.vips(func(s lang.Service) bool { return s.Forward != masquerade && serves(s, m.Noun) }) {
 		d.Listen = append(d.Listen, vip.String())
 	}
 	for _, t := range b.t.Tunnels {
@@ -47,8 +47,13 @@ func (b *builder) dns(m lang.Machine) error {
 		Addr: dnsOf(m.Noun), Type: schema.TypeDNS, Range: &m.Range, Within: domainOf(m.Noun),
 		DependsOn: deps, Attrs: d.Value(),
 	})
-	return nil
 }
+
+// The ways of forwarding that make a difference here.
+const (
+	direct     = "direct"
+	masquerade = "masquerade"
+)
 
 // pinned are IPVS's parameters that change results, at the kernel's defaults
 // (Documentation/networking/ipvs-sysctl.rst), so that a study does not depend
@@ -71,11 +76,7 @@ func (b *builder) service(s lang.Service) {
 			}
 		}
 	}
-	for _, vip := range s.VIPs {
-		one := b.virtual(s)
-		one.VIP = vip.String()
-		v.Services = append(v.Services, one)
-	}
+	v.Services = b.virtuals(s)
 	deps := append(b.linksOf(s.Director), sysctlOf(s.Director))
 	for _, r := range s.RealServers {
 		deps = append(deps, b.linksOf(r.Backend)...)
@@ -100,6 +101,31 @@ const (
 	defaultUDP    = 300 * time.Second
 )
 
+// virtuals repeats the service for each VIP. One by firewall mark stands for
+// all that the mark is put on, and has no address of its own.
+func (b *builder) virtuals(s lang.Service) []schema.IPVSService {
+	one := b.virtual(s)
+	if s.FWMark != 0 {
+		one.Protocol, one.Port, one.IPv6 = "", 0, len(s.VIPs) > 0 && s.VIPs[0].Is6()
+		return []schema.IPVSService{one}
+	}
+	var out []schema.IPVSService
+	for _, vip := range s.VIPs {
+		one.VIP = vip.String()
+		out = append(out, one)
+	}
+	return out
+}
+
+func (b *builder) tunnelNamed(n addr.Noun) (lang.Tunnel, bool) {
+	for _, t := range b.t.Tunnels {
+		if t.Noun == n {
+			return t, true
+		}
+	}
+	return lang.Tunnel{}, false
+}
+
 func (b *builder) virtual(s lang.Service) schema.IPVSService {
 	one := schema.IPVSService{
 		Protocol: s.Protocol, Port: s.Port, FWMark: s.FWMark, Scheduler: s.Scheduler, OnePacket: s.OnePacket,
@@ -112,10 +138,8 @@ func (b *builder) virtual(s lang.Service) schema.IPVSService {
 		d := schema.IPVSDestination{
 			Address: r.Address.String(), Port: r.Port, Forward: s.Forward, Weight: r.Weight, Upper: r.Upper, Lower: r.Lower,
 		}
-		for _, t := range b.t.Tunnels {
-			if t.Noun == r.Tunnel {
-				d.TunnelType = t.Type
-			}
+		if t, ok := b.tunnelNamed(r.Tunnel); ok {
+			d.TunnelType, d.TunnelPort = t.Type, tunnelPort(t)
 		}
 		one.Destinations = append(one.Destinations, d)
 	}
