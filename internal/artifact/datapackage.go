@@ -19,6 +19,7 @@ const querySchemaFile = RawDir + "/queries.schema.json"
 type dpField struct {
 	Name        string         `json:"name"`
 	Type        string         `json:"type"`
+	Format      string         `json:"format,omitempty"`
 	Unit        string         `json:"unit,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Source      string         `json:"source,omitempty"`
@@ -111,6 +112,9 @@ func schemaOf[T any](columns []column[T]) dpSchema {
 	s := dpSchema{MissingValues: []string{""}}
 	for _, c := range columns {
 		f := dpField{Name: c.name, Type: c.typ, Unit: c.unit, Description: c.description, Source: c.source}
+		if c.typ == "datetime" {
+			f.Format = "any" // the standard's default knows no fractions of a second
+		}
 		if c.required {
 			f.Constraints = &dpConstraints{Required: true}
 		}
@@ -137,8 +141,8 @@ func querySchema(path string) (dpSchema, error) {
 	for _, name := range head {
 		f := dpField{Name: name, Type: "string", Source: "client capture"}
 		if known, ok := queryFields[name]; ok {
+			known.Name, known.Source = name, f.Source
 			f = known
-			f.Name = name
 		}
 		s.Fields = append(s.Fields, f)
 	}

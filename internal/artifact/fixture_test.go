@@ -53,7 +53,7 @@ func writeSample(t *testing.T, results string) *Writer {
 		run, rows := sampleRun(i+1, s)
 		d, err := w.StartRun(run.RunID)
 		must(t, err)
-		must(t, d.WriteFile(QueriesFile, []byte("time_s,port,id\n0.000001,4242,7\n")))
+		must(t, d.WriteFile(QueriesFile, []byte("n,port,id\n1,4242,7\n")))
 		must(t, d.WriteFile("try-1/conns.csv", []byte("x\n")))
 		must(t, w.AddRun(run, rows))
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/artifact"
@@ -87,10 +88,7 @@ func (e Experiment) junitRuns(s Summary, runs []artifact.Run) junitSuite {
 			suite.seconds += *r.ResolvedS
 		}
 		if !r.Valid {
-			why := strings.Join(r.PreconditionFailures, "; ")
-			if why == "" {
-				why = "counts contradict each other, the capture dropped packets, or the run was cut short"
-			}
+			why := strings.Join(slices.Concat(r.PreconditionFailures, r.OutcomeFlags), "; ")
 			one.Failure = &junitNote{Message: "not valid: " + why, Text: artifact.RawDir + "/" + r.RunID + "/ holds what was found."}
 		}
 		suite.add(one)

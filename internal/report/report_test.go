@@ -42,7 +42,7 @@ func TestScreen(t *testing.T) {
 		sockets int
 		width   int
 	}{{"screen-100.golden", 1, 100}, {"screen-60.golden", 1, 60}, {"screen-20-sockets.golden", 20, 100}} {
-		text := NewScreen(Build(sample(c.sockets)), "results/lvs-tun-dns/20261202T100000Z-ab12").Text(c.width)
+		text := NewScreen(Build(sample(c.sockets)), "results/lvs-tun-dns/20261202T100000Z-ab12").Wrap(c.width)
 		golden(t, c.name, text)
 		for _, line := range strings.Split(text, "\n") {
 			if utf8.RuneCountInString(line) > c.width && !strings.Contains(line, "results/") {
@@ -179,7 +179,7 @@ func TestNothingMeasured(t *testing.T) {
 	if len(files) != 4 || s.Experiments[0].Verdicts[0].ID != "no-runs" {
 		t.Errorf("%d files, %+v", len(files), s.Experiments[0].Verdicts)
 	}
-	if text := NewScreen(s, "d").Text(80); !strings.Contains(text, "No runs") {
+	if text := NewScreen(s, "d").Text(); !strings.Contains(text, "No runs") {
 		t.Error(text)
 	}
 	in.Facts = nil

@@ -10,7 +10,7 @@ import (
 )
 
 // Screen is what a command shows at its end: what happened, where the evidence
-// lies, what to do next. Text lays it out; other views may use the parts.
+// lies, what to do next. Text and Wrap lay it out; other views may use the parts.
 type Screen struct {
 	Parts    []ScreenPart `json:"parts"` // one for each experiment
 	Checks   []Check      `json:"checks,omitempty"`
@@ -96,9 +96,15 @@ func rest(more, passed int) string {
 // marks stand before statements; levels are also told apart without colour.
 var marks = map[verdict.Level]string{verdict.Refusal: "✗", verdict.Caution: "!", verdict.Finding: "•", verdict.OK: "✓"}
 
-// Text lays the screen out in lines of at most width columns, as far as words
+// plainWidth is where lines are broken when nobody knows the terminal.
+const plainWidth = 100
+
+// Text lays the screen out in lines of at most 100 columns.
+func (sc Screen) Text() string { return sc.Wrap(plainWidth) }
+
+// Wrap lays the screen out in lines of at most width columns, as far as words
 // and the narrowest form of the table allow.
-func (sc Screen) Text(width int) string {
+func (sc Screen) Wrap(width int) string {
 	width = max(width, 40)
 	var b strings.Builder
 	for _, p := range sc.Parts {

@@ -50,6 +50,9 @@ func newStudy(in Input) *study {
 			s.valid = append(s.valid, one)
 		}
 	}
+	if s.Protocol == "" && len(s.all) > 0 {
+		s.Protocol = s.all[0].Protocol
+	}
 	s.group()
 	return s
 }

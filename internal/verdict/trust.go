@@ -22,7 +22,12 @@ func validity(s *study) []Verdict {
 			why[p]++
 		}
 		if len(r.PreconditionFailures) == 0 {
-			why["counts that contradict each other, a capture that dropped packets, or a run cut short"]++
+			for _, f := range r.OutcomeFlags {
+				why[f]++
+			}
+			if len(r.OutcomeFlags) == 0 {
+				why["no reason recorded"]++
+			}
 		}
 	}
 	if len(bad) == 0 {
@@ -37,7 +42,7 @@ func validity(s *study) []Verdict {
 	return []Verdict{{ID: "invalid-runs", Level: Refusal, Title: fmt.Sprintf("%s not valid", of(len(bad), len(s.all), "run")),
 		Text: fmt.Sprintf("%s must not be used: %s. %s left out of everything below.", of(len(bad), len(s.all), "run"),
 			strings.Join(reasons, "; "), verb(len(bad), "It is", "They are")),
-		Evidence: []Evidence{{artifact.RunsFile, firstIDs(bad), "valid, precondition_failures", "false"}},
+		Evidence: []Evidence{{artifact.RunsFile, firstIDs(bad), "valid, precondition_failures, outcome_flags", "false"}},
 		Remedy:   "Look into raw/" + bad[0].RunID + "/ for what was found, then repeat with lvslab apply --fresh."}}
 }
 
@@ -101,7 +106,7 @@ func losses(s *study) []Verdict {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{planned - sent, "never sent"}, {unanswered, "unanswered"}, {wrong, "answered wrongly"}, {late, "answered too late"}, {duplicate, "answered more than once"}} {
+	}{{unanswered, "unanswered"}, {planned - sent, "of all never left the client's NIC"}, {wrong, "answered wrongly"}, {late, "answered too late"}, {duplicate, "answered more than once"}} {
 		if p.n != 0 {
 			parts = append(parts, Count(p.n)+" "+p.what)
 		}

@@ -230,6 +230,18 @@ func TestNoRunsAndNoValidRuns(t *testing.T) {
 	}
 }
 
+func TestFlagsOfInvalidRunsAreNamed(t *testing.T) {
+	in := newScene([]string{"rr", "lc"}, 2).sockets20().build()
+	in.Runs[2].Valid, in.Runs[2].OutcomeFlags = false, []string{"capture_dropped", "counts_contradict"}
+	expect(t, Judge(in), "invalid-runs", Refusal, "capture_dropped (1 run); counts_contradict (1 run)")
+}
+
+func TestQueriesThatNeverLeft(t *testing.T) {
+	in := newScene([]string{"rr", "lc"}, 2).sockets20().build()
+	in.Runs[1].QueriesSent, in.Runs[1].AnswersOK, in.Runs[1].Unanswered = 990, 990, 10
+	expect(t, Judge(in), "losses", Caution, "3,990 of 4,000", "10 unanswered, 10 of all never left the client's NIC")
+}
+
 func TestWeights(t *testing.T) {
 	s := newScene([]string{"wrr", "sed", "nq", "rr"}, 2)
 	s.ports, s.decisions, s.weights = 60, 60, []int{1, 2, 3}
