@@ -23,7 +23,7 @@ type mark struct {
 
 // encode writes the element with a prefix: libvirt keeps only prefixed ones.
 func (m mark) encode() string {
-	return fmt.Sprintf("<lvslab:lab xmlns:lvslab=%q lineage=%q address=%q started=%q></lvslab:lab>",
+	return fmt.Sprintf(`<lvslab:lab xmlns:lvslab="%s" lineage="%s" address="%s" started="%s"></lvslab:lab>`,
 		markSpace, escape(m.Lineage), escape(m.Address), escape(m.Started))
 }
 
