@@ -99,9 +99,13 @@ type pinning struct {
 	head    bool // that backend was list head in all of them
 }
 
-// pinnedGroups finds the treatments that always used one and the same backend.
+// pinnedGroups finds the treatments that always used one and the same backend,
+// and the others; one with a run that reached nobody is in neither list.
 func pinnedGroups(s *study) (list []pinning, others []group) {
 	for _, g := range s.groups {
+		if slices.ContainsFunc(g.runs, func(r run) bool { return len(r.chosen()) == 0 }) {
+			continue
+		}
 		p := pinning{group: g, head: true}
 		same := true
 		for _, r := range g.runs {

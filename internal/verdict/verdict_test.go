@@ -242,6 +242,19 @@ func TestQueriesThatNeverLeft(t *testing.T) {
 	expect(t, Judge(in), "losses", Caution, "3,990 of 4,000", "10 unanswered, 10 of all never left the client's NIC")
 }
 
+func TestARunThatReachedNobodyUsedNoBackend(t *testing.T) {
+	s := newScene([]string{"rr", "dh"}, 2)
+	s.give = func(scheduler string, _ int) []int {
+		if scheduler == "dh" {
+			return []int{0, 0, 0} // its target is quiesced: there is no fallback
+		}
+		return []int{1, 0, 0}
+	}
+	list := Judge(s.build())
+	expect(t, list, "confounded", "")
+	expect(t, list, "counts-differ", Caution, "2 of 4 runs")
+}
+
 func TestWeights(t *testing.T) {
 	s := newScene([]string{"wrr", "sed", "nq", "rr"}, 2)
 	s.ports, s.decisions, s.weights = 60, 60, []int{1, 2, 3}
