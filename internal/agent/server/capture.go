@@ -64,30 +64,26 @@ func (c *captures) start(_ context.Context, spec proto.CaptureSpec) (proto.None,
 	return proto.None{}, nil
 }
 
+// stop ends a capture, also when the wait for quiet is cancelled: nobody would
+// come back for it, and its name would stay taken.
 func (c *captures) stop(ctx context.Context, ref proto.CaptureRef) (proto.CaptureResult, error) {
 	c.mu.Lock()
 	cp := c.running[ref.ID]
+	delete(c.running, ref.ID)
 	c.mu.Unlock()
 	if cp == nil {
 		return proto.CaptureResult{}, fail(proto.CodeNotFound, ref.ID, "no capture of this name is going on")
 	}
+	var waited error
 	if ref.QuietMS > 0 {
 		within := time.Duration(ref.WithinMS) * time.Millisecond
 		if within <= 0 {
 			within = captureWithin
 		}
-		if err := cp.awaitQuiet(ctx, time.Duration(ref.QuietMS)*time.Millisecond, within); err != nil {
-			return proto.CaptureResult{}, err
-		}
+		waited = cp.awaitQuiet(ctx, time.Duration(ref.QuietMS)*time.Millisecond, within)
 	}
-	c.mu.Lock()
-	mine := c.running[ref.ID] == cp
-	delete(c.running, ref.ID)
-	c.mu.Unlock()
-	if !mine {
-		return proto.CaptureResult{}, fail(proto.CodeNotFound, ref.ID, "the capture was stopped by somebody else")
-	}
-	return cp.finish()
+	result, err := cp.finish()
+	return result, errors.Join(waited, err)
 }
 
 // capture copies packets from a ring into a file in memory.
@@ -96,7 +92,10 @@ type capture struct {
 	limit int
 	event int // eventfd: the end
 	done  chan error
-	last  atomic.Int64 // when the last packet was seen, Unix nanoseconds
+	seen  atomic.Uint64 // packets read from the ring
+	last  atomic.Int64  // the time of the last one, Unix nanoseconds
+	// Counts of the kernel, used by the one that stops the capture.
+	passed, dropped uint64
 
 	// Written by the reader, read when it has ended.
 	pcap       []byte
@@ -142,7 +141,8 @@ func (c *capture) read() error {
 
 // keep appends a packet to the file.
 func (c *capture) keep(p packet) {
-	c.last.Store(time.Now().UnixNano())
+	c.last.Store(int64(p.sec)*1e9 + int64(p.nsec))
+	c.seen.Add(1)
 	if len(c.pcap)+16+len(p.data) > c.limit {
 		c.lost++
 		return
@@ -165,20 +165,43 @@ func pcapHeader() []byte {
 	return b
 }
 
+// count adds the kernel's counts up and says whether packets have come since
+// the last call.
+func (c *capture) count() (came bool, err error) {
+	packets, drops, err := c.ring.stats()
+	c.passed += packets
+	c.dropped += drops
+	return packets > 0, err
+}
+
 // awaitQuiet returns when no packet has come for that long, or when the time is
-// up: a capture is finished either way.
+// up: a capture is finished either way. The kernel's counter says at once that a
+// packet came; the reader sees it when its block is handed over.
 func (c *capture) awaitQuiet(ctx context.Context, quiet, within time.Duration) error {
-	// The reader sees a packet up to two retire times after it came.
-	quiet += 2 * ringRetire * time.Millisecond
-	for deadline := time.Now().Add(within); ; {
-		rest := quiet - time.Since(time.Unix(0, c.last.Load()))
-		if rest <= 0 || time.Now().After(deadline) {
+	began := time.Now()
+	last := began
+	if _, err := c.count(); err != nil {
+		return err
+	}
+	if c.seen.Load()+c.dropped == c.passed { // the reader is up to date, so the last packet's time is known
+		last = time.Unix(0, c.last.Load())
+	}
+	for {
+		now := time.Now()
+		if now.Sub(last) >= quiet || now.Sub(began) >= within {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(max(rest, captureLook)):
+		case <-time.After(captureLook):
+		}
+		came, err := c.count()
+		if err != nil {
+			return err
+		}
+		if came {
+			last = time.Now()
 		}
 	}
 }
@@ -194,9 +217,8 @@ func (c *capture) finish() (proto.CaptureResult, error) {
 	if err != nil {
 		return proto.CaptureResult{}, err
 	}
-	drops, err := c.ring.drops()
-	if err != nil {
+	if _, err := c.count(); err != nil {
 		return proto.CaptureResult{}, err
 	}
-	return proto.CaptureResult{Packets: c.kept, Dropped: drops + c.lost, Pcap: c.pcap}, nil
+	return proto.CaptureResult{Packets: c.kept, Dropped: c.dropped + c.lost, Pcap: c.pcap}, nil
 }
