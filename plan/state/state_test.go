@@ -103,6 +103,26 @@ func compact(t *testing.T, raw json.RawMessage) string {
 	return string(b)
 }
 
+func TestLineageOfASavedPlan(t *testing.T) {
+	const lineage = "00112233445566778899aabbccddeeff"
+	dir := t.TempDir()
+	for range 2 {
+		s, err := OpenOrCreate(context.Background(), dir, "lab", "", Options{Lineage: lineage})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.State().Lineage; got != lineage {
+			t.Errorf("lineage %s", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := OpenOrCreate(context.Background(), t.TempDir(), "lab", "", Options{Lineage: "short"}); err == nil {
+		t.Error("a lineage that is none was written")
+	}
+}
+
 func TestSerialGrowsOnlyWithChanges(t *testing.T) {
 	s := create(t, t.TempDir())
 	put(t, s, "a")

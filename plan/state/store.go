@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ type Options struct {
 	Command string
 	// LockTimeout is how long to wait for another process; 0 = not at all.
 	LockTimeout time.Duration
+	// Lineage is what a new state gets; empty = a drawn one. A saved plan of a lab
+	// without a state has decided already.
+	Lineage string
 	// Waiting is called once when another process holds the lock and waiting begins.
 	Waiting func(Holder)
 }
@@ -121,9 +125,12 @@ func openOrCreate(ctx context.Context, fsys files, dir, lab, source string, o Op
 	if errors.Is(err, ErrNone) {
 		s = &Store{dir: dir, lvslab: o.Lvslab, fsys: fsys, lock: l, backedUp: true}
 		s.journal = &journal{fsys: fsys, path: journalPath(dir), next: 1}
-		s.state = State{Version: Version, Lvslab: o.Lvslab, Lineage: NewLineage(), Serial: 1, Lab: lab, Source: source}
+		s.state = State{Version: Version, Lvslab: o.Lvslab, Lineage: cmp.Or(o.Lineage, NewLineage()), Serial: 1, Lab: lab, Source: source}
 		s.version = 1
-		if s.text, err = s.state.encode(); err == nil {
+		if err = s.state.check(); err == nil {
+			s.text, err = s.state.encode()
+		}
+		if err == nil {
 			err = s.flush(s.version)
 		}
 	}
