@@ -94,7 +94,11 @@ func loadModules(list string) error {
 // switchRoot mounts root image and layer, frees the initramfs's RAM, and makes
 // the mounted tree the root of this process.
 func switchRoot() error {
-	device := rootDevice()
+	cmdline, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return err
+	}
+	device := rootDevice(string(cmdline))
 	if err := waitFor(device); err != nil {
 		return err
 	}
@@ -182,9 +186,9 @@ func freeInitramfs() error {
 	})
 }
 
-func rootDevice() string {
-	text, _ := os.ReadFile("/proc/cmdline")
-	for _, word := range strings.Fields(string(text)) {
+// rootDevice finds the root image's device in the kernel's command line.
+func rootDevice(cmdline string) string {
+	for word := range strings.FieldsSeq(cmdline) {
 		if device, ok := strings.CutPrefix(word, rootVariable); ok {
 			return device
 		}
@@ -192,6 +196,7 @@ func rootDevice() string {
 	return defaultRoot
 }
 
+// waitFor waits until the driver has made the device.
 func waitFor(device string) error {
 	for end := time.Now().Add(rootWithin); ; time.Sleep(2 * time.Millisecond) {
 		if _, err := os.Stat(device); err == nil {
