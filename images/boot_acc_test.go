@@ -16,11 +16,11 @@ import (
 // random numbers, 256 MiB, emulated.
 func qemu(t *testing.T, img Image, initrd, more string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	args = append([]string{
 		"-machine", "pc,accel=tcg", "-m", "256", "-smp", "1", "-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio",
-		"-kernel", img.Kernel, "-initrd", initrd, "-append", "console=ttyS0 quiet mitigations=off panic=-1 " + more,
+		"-kernel", img.Kernel, "-initrd", initrd, "-append", "console=ttyS0 " + KernelArgs + " " + more,
 		"-drive", "file=" + img.Root + ",format=raw,if=virtio,readonly=on",
 	}, args...)
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)

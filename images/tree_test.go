@@ -154,7 +154,7 @@ func TestTarDependsOnContentOnly(t *testing.T) {
 	}
 }
 
-func TestAccounts(t *testing.T) {
+func TestPasswdAndGroup(t *testing.T) {
 	users := []User{{Name: "root", Home: "/root", Shell: "/bin/sh"}, {Name: "nobody", ID: 65534, Home: "/", Shell: "/bin/false", Group: "nogroup"}}
 	if got, want := passwd(users), "root:*:0:0::/root:/bin/sh\nnobody:*:65534:65534::/:/bin/false\n"; got != want {
 		t.Errorf("passwd is %q", got)
