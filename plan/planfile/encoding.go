@@ -96,8 +96,10 @@ func (t *typed) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	return cty.Walk(t.value, func(_ cty.Path, v cty.Value) (bool, error) {
-		if v.Type() == cty.Number && !v.IsNull() && v.AsBigFloat().MantExp(nil) > maxExponent {
-			return false, errors.New("a number is out of all bounds")
+		if v.Type() == cty.Number && !v.IsNull() {
+			if e := v.AsBigFloat().MantExp(nil); e > maxExponent || e < -maxExponent {
+				return false, errors.New("a number is out of all bounds")
+			}
 		}
 		return true, nil
 	})

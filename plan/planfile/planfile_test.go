@@ -152,6 +152,7 @@ func TestReadRefuses(t *testing.T) {
 		"unknown field": {strings.Replace(text, `"lab":`, `"lob":`, 1), ErrNoPlan},
 		"wrong action":  {strings.Replace(text, `"action":"update"`, `"action":"delete"`, 1), ErrNoPlan},
 		"huge number":   {strings.Replace(text, `"mtu":1500`, `"mtu":1e99999999`, 1), ErrNoPlan},
+		"tiny number":   {strings.Replace(text, `"mtu":1500`, `"mtu":1e-99999999`, 1), ErrNoPlan},
 		"no action":     {strings.Replace(text, `"action":"update"`, `"action":""`, 1), ErrNoPlan},
 	}
 	for name, c := range cases {
