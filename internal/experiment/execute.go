@@ -215,8 +215,7 @@ func (m *machinery) keep(out *measured, n addr.Noun, counters proto.CounterSet, 
 	defer m.mu.Unlock()
 	out.after[n] = counters
 	if len(log) > 0 {
-		out.klog[n] = log
-		m.klog[n] = log[len(log)-1].Seq
+		out.klog[n] = log // the next run's baseline moves on past them
 	}
 }
 

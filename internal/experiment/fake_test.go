@@ -56,7 +56,8 @@ type fakeLab struct {
 	readBack  func(n int, st *proto.IPVSFreshState)        // changes what the n-th ipvs.fresh reads back
 	broken    map[addr.Noun]string                         // backend → what is wrong with it
 	callCount map[string]int
-	exit      int // of dnsperf
+	exit      int    // of dnsperf
+	status    string // of dnsperf, after its report
 }
 
 type flow struct {

@@ -118,7 +118,7 @@ func (f *fakeLab) dnsperf(n addr.Noun, spec proto.DNSPerfSpec) (any, error) {
 	f.clock = end
 	out := fmt.Sprintf("DNS Performance Testing Tool\nVersion 2.10.0\n\nStatistics:\n\n  Queries sent:         %d\n  Queries completed:    %d (%.2f%%)\n  Queries lost:         %d (%.2f%%)\n\n"+
 		"  Response codes:       NOERROR %d (100.00%%)\n  Average packet size:  request 28, response 100\n  Run time (s):         %.6f\n  Queries per second:   %.6f\n\n"+
-		"  Average Latency (s):  0.000200 (min 0.000100, max 0.000300)\n  Latency StdDev (s):   0.000010\n\n",
+		"  Average Latency (s):  0.000200 (min 0.000100, max 0.000300)\n  Latency StdDev (s):   0.000010\n\n"+f.status,
 		total, completed, 100*float64(completed)/float64(total), total-completed, 100*float64(total-completed)/float64(total),
 		completed, float64(total)/1000, 1000.0)
 	return proto.DNSPerfResult{Stdout: out, Exit: f.exit, Start: end, Wall: time.Duration(total) * time.Millisecond}, nil
@@ -169,6 +169,9 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 	}
 	delay := 200*time.Microsecond + how.late
 	mac := f.mac(b)
+	if f.top.Services[0].Forward == "masquerade" {
+		mac = f.mac(lb) // it translates the answer and sends it on
+	}
 	if how.stranger {
 		mac = "02:00:00:00:99:99"
 	}

@@ -50,10 +50,12 @@ func (out *measured) judge(f *findings, r artifact.Run, reports reportSum) {
 	for _, why := range out.cut {
 		f.broken(FlagCutShort, "%s", why)
 	}
-	if reports.complete && reports.sent < r.QueriesPlanned {
+	switch {
+	case reports.interrupted:
+		f.broken(FlagCutShort, "dnsperf was stopped after %d of %d queries", reports.sent, r.QueriesPlanned)
+	case reports.complete && reports.sent < r.QueriesPlanned:
 		f.broken(FlagCutShort, "dnsperf sent %d of %d queries", reports.sent, r.QueriesPlanned)
-	}
-	if !reports.complete && len(out.cut) == 0 {
+	case !reports.complete && len(out.cut) == 0:
 		f.broken(FlagCutShort, "dnsperf left no report")
 	}
 	for _, p := range out.cast.only(out.trial.Treatment.Setting.Clients) {

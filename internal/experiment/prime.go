@@ -47,7 +47,9 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 		ping(r.on(c.director.noun), p.addresses[0])
 		b := r.on(p.noun)
 		for _, cl := range clients {
-			ping(b, cl.addresses[0])
+			for _, a := range cl.addresses {
+				ping(b, a)
+			}
 		}
 		if name != "" {
 			warm[p.noun] = client.Add(b, proto.Query, proto.QuerySpec{

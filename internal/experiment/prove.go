@@ -217,10 +217,13 @@ func (p *prover) fresh(ctx context.Context, want []proto.IPVSService) (proto.IPV
 	state, err := do(ctx, p.lab, p.cast.director.noun, proto.IPVSFresh, proto.IPVSFreshSpec{
 		Services: all, Sysctl: directorSysctls(p.lab.Topology, p.cast.director.noun), EmptyWithinMS: emptyWithin.Milliseconds(),
 	})
-	if err != nil {
+	var words []string
+	if err == nil {
+		words = differences(all, state.Services)
+	} else if words, err = failedWords(err); err != nil {
 		return state, err
 	}
-	if words := differences(all, state.Services); len(words) > 0 {
+	if len(words) > 0 {
 		return state, notReady(words)
 	}
 	return state, nil

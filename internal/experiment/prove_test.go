@@ -102,6 +102,14 @@ func TestProveNamesCauses(t *testing.T) {
 		{"other backend answers", broken(1, "other name")},
 		{"wrong source", broken(2, "own source")},
 		{"error code", broken(2, "refuses")},
+		{"a scheduler is missing", func(f *fakeLab) {
+			f.fail = func(_ addr.Noun, op string, k int) error {
+				if op == proto.IPVSFresh.Op && k == 1 {
+					return guestError(proto.CodeUnsupported, op, "the kernel has no module ip_vs_rr")
+				}
+				return nil
+			}
+		}},
 		{"a named is dead", func(f *fakeLab) { f.refuse = backend(2) }},
 	} {
 		f := newFakeLab(t, paperTopology())
@@ -124,6 +132,22 @@ func TestProveNamesCauses(t *testing.T) {
 		}
 	}
 	golden(t, "prove-causes.txt", b.String())
+}
+
+// A path that works for each backend alone and never for all of them ends too.
+func TestProveGivesUpOnAnUnsteadyPath(t *testing.T) {
+	f := newFakeLab(t, paperTopology())
+	f.fail = func(n addr.Noun, op string, _ int) error {
+		if n == clientC && op == proto.Query.Op && len(f.services) > 0 && len(f.services[0].Destinations) == 3 {
+			return guestError(proto.CodeTimeout, op, "no answer within 2s")
+		}
+		return nil
+	}
+	_, err := Prove(context.Background(), f.lab(), serviceS)
+	var failure *diag.Failure
+	if !errors.As(err, &failure) || failure.Diagnostic.Summary != "The path to the backends is not steady" {
+		t.Errorf("got %v", err)
+	}
 }
 
 func broken(i int, how string) func(*fakeLab) {

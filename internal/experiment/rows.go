@@ -94,6 +94,7 @@ func (out *measured) unseen(r *artifact.Run, reports reportSum) {
 // reportSum is what all dnsperf processes of a run say together.
 type reportSum struct {
 	complete        bool // each process has left a report
+	interrupted     bool // one of them had to be stopped
 	sent, completed int
 	runS            float64 // of the longest one
 }
@@ -107,6 +108,7 @@ func (out *measured) reports(r *artifact.Run) reportSum {
 			sum.complete = false
 			continue
 		}
+		sum.interrupted = sum.interrupted || rep.Interrupted > 0 || rep.Reason == "interruption"
 		sum.sent, sum.completed, sum.runS = sum.sent+rep.Sent, sum.completed+rep.Completed, max(sum.runS, rep.RunTime)
 	}
 	if sum.complete {

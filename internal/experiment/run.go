@@ -166,6 +166,9 @@ func (m *machinery) meet(ctx context.Context, out *measured) error {
 		if out.before != nil {
 			return nil
 		}
+		if ctx.Err() != nil { // a guest may answer that its call was cancelled
+			return ctx.Err()
+		}
 		out.tries = append(out.tries, try{n, at, failed})
 		if n < tries {
 			select {

@@ -136,6 +136,9 @@ func TestRunThePapersStudy(t *testing.T) {
 				t.Fatalf("run %s lacks raw/%s", run.RunID, name)
 			}
 		}
+		if after := string(r.rec.raw[run.RunID]["counters-after.json"]); strings.Contains(after, "198.18.0.128:") || !strings.Contains(after, `"conns": 1`) {
+			t.Fatalf("counters-after.json holds the table, which is conns.csv, or lacks the counters:\n%s", after)
+		}
 		if _, ok := r.rec.raw[run.RunID]["capture.pcap"]; ok {
 			t.Fatal("the capture is kept although capture = false")
 		}
@@ -212,7 +215,10 @@ func TestRunPersistenceHasNoDecisions(t *testing.T) {
 
 func TestRunWeightsAndOrder(t *testing.T) {
 	r := runFake(t, oneTreatment(factorOf("order", []int{2, 0, 1}), factorOf("weights", []int{1, 0, 3})), nil)
-	_, rows, _ := r.only(t)
+	run, rows, _ := r.only(t)
+	if j := *run.JainWeighted; j != 0.5 {
+		t.Errorf("Jain %v, want all on one of the two that have a weight", j)
+	}
 	for i, want := range []struct{ backend, weight int }{{2, 3}, {0, 1}, {1, 0}} {
 		if rows[i].Backend != backend(want.backend).String() || rows[i].Weight != want.weight || rows[i].Position != i {
 			t.Errorf("position %d: %+v, want backend %d with weight %d", i, rows[i], want.backend, want.weight)
@@ -301,6 +307,7 @@ func TestRunIsInvalid(t *testing.T) {
 			f.cheat = func(st *proto.IPVSStats) { st.Services[0].Stats.InPackets++ }
 		}, "more than"},
 		{"counters unsettled", func(f *fakeLab) { f.cheat = func(st *proto.IPVSStats) { st.Settled = false } }, "settle"},
+		{"dnsperf was stopped", func(f *fakeLab) { f.status = "[Status] Testing complete (interruption)\n" }, "stopped after 12 of 12"},
 		{"dnsperf failed", func(f *fakeLab) { f.exit = 1 }, "exit code 1"},
 		{"dnsperf was killed", func(f *fakeLab) {
 			f.fail = func(_ addr.Noun, op string, _ int) error {
@@ -327,6 +334,31 @@ func TestRunIsInvalid(t *testing.T) {
 		if n := r.f.count("client", "load.dnsperf"); n != 1 {
 			t.Errorf("%s: the load ran %d times", c.name, n)
 		}
+	}
+}
+
+// With masquerade the answers come from the director: they belong to no backend
+// by their MAC, and that is no contradiction.
+func TestRunMasqueraded(t *testing.T) {
+	r := runFake(t, func(top *lang.Topology, e *lang.Experiment) {
+		e.Factors = nil
+		top.Services[0].Forward = "masquerade"
+		for i := range top.Services[0].RealServers {
+			top.Services[0].RealServers[i].Tunnel = addr.Noun{}
+		}
+	}, func(f *fakeLab) { f.packet = func(i int) fate { return fate{mute: i == 4} } })
+	run, rows, _ := r.only(t)
+	if !run.Valid || run.AnswersOK != 11 || !slices.Equal(run.OutcomeFlags, []string{"not_answered"}) || rows[0].TunnelRxPackets != nil {
+		t.Errorf("%+v", run)
+	}
+}
+
+func TestDirectorSysctls(t *testing.T) {
+	top := paperTopology()
+	top.Machines[1].Sysctl = map[string]string{"net.ipv4.vs.expire_nodest_conn": "1", "net.ipv4.ip_forward": "0"}
+	got := directorSysctls(top, director)
+	if got["net.ipv4.vs.expire_nodest_conn"] != "1" || got["net.ipv4.vs.drop_entry"] != "0" || len(got) != len(pinnedSysctls) {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -554,7 +586,8 @@ func TestRunIntoAnArtifact(t *testing.T) {
 func TestBorrow(t *testing.T) {
 	top := paperTopology()
 	other := top.Services[0]
-	other.Noun, other.VIPs, other.Timeouts.UDP = addr.N(addr.Service, "web"), append(other.VIPs[:0:0], ip("198.18.0.110")), 30*time.Second
+	other.Noun, other.VIPs = addr.N(addr.Service, "web"), append(other.VIPs[:0:0], ip("198.18.0.110"))
+	top.Services[0].Timeouts.UDP = 30 * time.Second
 	top.Services = append(top.Services, other)
 	loan, err := Borrow(top, top.Experiments[0].Noun, serviceS)
 	if err != nil || len(loan.Services) != 2 || loan.Director != director || loan.Borrower != "experiment.schedulers" {
@@ -578,13 +611,16 @@ func TestRunKeepsNeighbours(t *testing.T) {
 		other := top.Services[0]
 		other.Noun, other.VIPs, other.Scheduler = addr.N(addr.Service, "web"), append(other.VIPs[:0:0], ip("198.18.0.110")), "wlc"
 		top.Services = append(top.Services, other)
-		e.Factors = nil
+		e.Factors = []lang.Factor{factorOf("timeout", "7s")}
 	}, func(f *fakeLab) {
 		f.onLoad = func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if len(f.services) != 2 || f.services[1].Scheduler != "wlc" {
 				f.t.Errorf("services during the load: %+v", f.services)
+			}
+			if f.services[0].Timeouts.UDP != 7 || f.services[1].Timeouts != (proto.IPVSTimeouts{}) {
+				f.t.Errorf("only the run may set timeouts: %+v", f.services)
 			}
 		}
 	})

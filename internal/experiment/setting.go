@@ -69,12 +69,6 @@ func declaredSetting(t *lang.Topology, svc lang.Service, e lang.Experiment) Sett
 	return s
 }
 
-// clone returns a copy that shares no slice with s.
-func (s Setting) clone() Setting {
-	s.Flags, s.Weights, s.Order = slices.Clone(s.Flags), slices.Clone(s.Weights), slices.Clone(s.Order)
-	return s
-}
-
 // directorTimeouts are what a director's services ask for together, since the
 // kernel keeps one set for all of them, and the kernel's defaults for the rest.
 func directorTimeouts(t *lang.Topology, director addr.Noun) lang.Timeouts {
