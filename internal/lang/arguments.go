@@ -152,6 +152,7 @@ func (r *reader) complain(arg, summary, remedy, format string, args ...any) {
 	if !r.noun.IsZero() {
 		d = d.For(r.shown(arg).String())
 	}
+	d.Detail, d.Remedy = r.e.redact(d.Detail), r.e.redact(d.Remedy)
 	r.e.problems.add(d)
 }
 

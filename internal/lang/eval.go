@@ -51,6 +51,8 @@ type evaluator struct {
 	values  map[string][]diag.Value
 	slots   map[addr.Noun][]nicSlot
 	vipsOf  map[addr.Noun][]netip.Addr
+	// secrets are the texts of sensitive variables; nil = not gathered yet.
+	secrets []string
 }
 
 func newEvaluator(c *Config, latest phase) *evaluator {

@@ -87,6 +87,31 @@ func stripHandles(v cty.Value) cty.Value {
 	return sequence(ty, elems).WithMarks(marks)
 }
 
+// stripOuter takes the private attribute out of one block's object; blocks
+// inside a list or map stay blocks.
+func stripOuter(v cty.Value) cty.Value {
+	if !isHandleType(v.Type()) {
+		return v
+	}
+	attrs := map[string]cty.Type{}
+	for name, ty := range v.Type().AttributeTypes() {
+		if name != handleAttr {
+			attrs[name] = ty
+		}
+	}
+	switch {
+	case v.IsNull():
+		return cty.NullVal(cty.Object(attrs))
+	case !v.IsKnown():
+		return cty.UnknownVal(cty.Object(attrs))
+	}
+	vals := map[string]cty.Value{}
+	for name := range attrs {
+		vals[name] = v.GetAttr(name)
+	}
+	return cty.ObjectVal(vals)
+}
+
 // handleText shows a bare capsule, which a for expression over a block's
 // object can bring to light, as the noun's address.
 func handleText(v cty.Value) cty.Value {

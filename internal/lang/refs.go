@@ -66,7 +66,7 @@ func (w *refWalker) Enter(n hclsyntax.Node) hcl.Diagnostics {
 			}
 		}
 	case *hclsyntax.SplatExpr:
-		if st := scopeTraversal(n.Source); st != nil {
+		if st := blockTraversal(n.Source); st != nil {
 			if rel, ok := n.Each.(*hclsyntax.RelativeTraversalExpr); ok {
 				w.attrs[st] = firstAttr(rel.Traversal)
 			}
@@ -74,12 +74,12 @@ func (w *refWalker) Enter(n hclsyntax.Node) hcl.Diagnostics {
 		}
 	case *hclsyntax.RelativeTraversalExpr:
 		if ix, ok := n.Source.(*hclsyntax.IndexExpr); ok {
-			if st := scopeTraversal(ix.Collection); st != nil {
+			if st := blockTraversal(ix.Collection); st != nil {
 				w.attrs[st] = firstAttr(n.Traversal)
 			}
 		}
 	case *hclsyntax.IndexExpr:
-		if st := scopeTraversal(n.Collection); st != nil {
+		if st := blockTraversal(n.Collection); st != nil {
 			w.picked[st] = true
 		}
 	case *hclsyntax.ScopeTraversalExpr:
@@ -105,6 +105,15 @@ func (w *refWalker) isHidden(name string) bool {
 		}
 	}
 	return false
+}
+
+// blockTraversal is scopeTraversal for KIND.NAME alone: what stands behind it
+// picks instances. Behind an attribute it picks parts of that attribute.
+func blockTraversal(e hclsyntax.Expression) *hclsyntax.ScopeTraversalExpr {
+	if st := scopeTraversal(e); st != nil && len(st.Traversal) == 2 {
+		return st
+	}
+	return nil
 }
 
 func scopeTraversal(e hclsyntax.Expression) *hclsyntax.ScopeTraversalExpr {

@@ -64,6 +64,7 @@ func (c *Config) Skeleton(in Inputs) (*Skeleton, diag.Diagnostics) {
 	e.checkVersion(in.Version)
 	e.allLocals()
 	sk := e.skeleton()
+	e.skeletonRules(sk)
 	if e.problems.list.HasErrors() {
 		e.problems.add(c.further(in)...)
 		return nil, e.problems.sorted()
@@ -80,6 +81,7 @@ func (c *Config) further(in Inputs) diag.Diagnostics {
 	e.bindVariables(in)
 	e.allLocals()
 	sk := e.skeleton()
+	e.skeletonRules(sk)
 	e.topology(sk)
 	e.latest = phaseResults
 	e.conclude()
@@ -105,7 +107,6 @@ func (e *evaluator) skeleton() *Skeleton {
 			}
 		}
 	}
-	e.skeletonRules(sk)
 	return sk
 }
 

@@ -1,0 +1,41 @@
+package lang
+
+import (
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// minSecret is the shortest text that is taken out of messages: shorter ones
+// occur in them by chance.
+const minSecret = 4
+
+// redact takes the texts of sensitive variables out of a message. Rules speak
+// of plain values, which carry no marks any more.
+func (e *evaluator) redact(message string) string {
+	if e.secrets == nil {
+		e.secrets = []string{}
+		for _, v := range e.c.variables {
+			if r := e.vars[v.name]; v.secret && r.ok {
+				e.secrets = append(e.secrets, texts(r.val)...)
+			}
+		}
+	}
+	for _, s := range e.secrets {
+		message = strings.ReplaceAll(message, s, "(sensitive)")
+	}
+	return message
+}
+
+// texts are all texts within a value.
+func texts(v cty.Value) []string {
+	var out []string
+	v, _ = v.UnmarkDeep()
+	_ = cty.Walk(v, func(_ cty.Path, part cty.Value) (bool, error) { // the callback returns no error
+		if part.Type() == cty.String && part.IsKnown() && !part.IsNull() && len(part.AsString()) >= minSecret {
+			out = append(out, part.AsString())
+		}
+		return true, nil
+	})
+	return out
+}
