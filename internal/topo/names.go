@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -46,7 +45,7 @@ func mac(lineage, what string, try int) string {
 	if err != nil {
 		panic(err) // digest is hex
 	}
-	return net.HardwareAddr(append([]byte{0x02}, raw...)).String()
+	return fmt.Sprintf("02:%02x:%02x:%02x:%02x:%02x", raw[0], raw[1], raw[2], raw[3], raw[4])
 }
 
 // Tag is the part of host-visible names that tells one lab's things from
