@@ -145,6 +145,8 @@ func (r *reader) complain(arg, summary, remedy, format string, args ...any) {
 	d := diag.Errorf(summary, remedy, format, args...)
 	if a := r.b.args[arg]; a != nil {
 		d = d.At(a.Expr.Range())
+		whole := hcl.RangeBetween(a.NameRange, a.Expr.Range())
+		d.Context = &whole
 	} else {
 		d = d.At(r.b.rng)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // maxInstances bounds a block's count: a typing error must not eat the
-// machine's memory. A lab of more than some dozens of VMs fits no host.
-const maxInstances = 1024
+// machine's memory. Some dozens of VMs are more than most hosts carry.
+const maxInstances = 256
 
 // instance is one of a block's instances, with what each and count yield.
 type instance struct {

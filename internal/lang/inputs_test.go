@@ -128,6 +128,31 @@ func TestBadInputs(t *testing.T) {
 	}
 }
 
+// TestCheck: without inputs, what does not depend on them is found.
+func TestCheck(t *testing.T) {
+	for _, tc := range []struct {
+		more string
+		want string
+	}{
+		{"", ""},
+		{"network \"lan\" { cidr = var.name }\nclient \"c\" {\n  count = var.n\n  nic {\n    network = network.lan\n  }\n}\n", ""},
+		{"network \"lan\" { cidr = var.n }\n", "Not a network"},
+		{"output \"x\" { value = var.n + [] }\n", "Invalid operand"},
+	} {
+		c, ds := lang.Parse(text("v.hcl", withVariables+tc.more))
+		if ds.HasErrors() {
+			t.Fatal(ds.Err())
+		}
+		got := ""
+		for _, d := range c.Check(lang.Inputs{}) {
+			got += d.Summary
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.more, got, tc.want)
+		}
+	}
+}
+
 func TestVersionConstraints(t *testing.T) {
 	for _, tc := range []struct {
 		constraint, version string

@@ -51,7 +51,7 @@ type SkeletonVIP struct {
 }
 
 // maxClientAddresses bounds the addresses of one client.
-const maxClientAddresses = 4096
+const maxClientAddresses = 1024
 
 // maxNICs bounds the NICs of a machine; each takes a PCI slot of machine type pc.
 const maxNICs = 8
@@ -71,6 +71,14 @@ func (c *Config) Skeleton(in Inputs) (*Skeleton, diag.Diagnostics) {
 	}
 	sk.vars = e.vars
 	return sk, e.problems.sorted()
+}
+
+// Check looks for errors in all phases without asking for the value of every
+// variable: one that has none is unknown but typed. It is what a validation
+// without inputs can say; what depends on assigned addresses is left open.
+func (c *Config) Check(in Inputs) diag.Diagnostics {
+	p := problems{list: c.further(in)}
+	return p.sorted()
 }
 
 // further looks through all phases for errors after a step has found some.
