@@ -1,0 +1,328 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+)
+
+// small is the least lab that forwards a query: three machines.
+func small(lab, prefix, rest string) string {
+	return strings.NewReplacer("@LAB", lab, "@P", prefix).Replace(`
+lab "@LAB" {
+  teardown = "on-success"
+}
+
+variable "weight" {
+  type    = number
+  default = 1
+}
+
+network "wire" { cidr = "@P.0/24" }
+
+client "probe" {
+  nic { network = network.wire }
+}
+
+director "front" {
+  nic { network = network.wire }
+}
+
+backend "web" {
+  nic { network = network.wire }
+  serves = [zone.z]
+}
+
+zone "z" {
+  name    = "small.test"
+  records = [for i in range(20) : { name = "n${i}", type = "A", values = ["192.0.2.${i}"] }]
+}
+
+tunnel "up" {
+  from = director.front
+  to   = backend.web
+  type = "ipip"
+}
+
+service "s" {
+  director  = director.front
+  vip       = "@P.101"
+  port      = 53
+  protocol  = "udp"
+  scheduler = "rr"
+  forward   = "tunnel"
+  real_server {
+    backends = backend.web
+    tunnel   = tunnel.up
+    weight   = var.weight
+  }
+}
+`) + rest
+}
+
+const study = `
+experiment "load" {
+  service    = service.s
+  clients    = client.probe
+  iterations = 40
+  seed       = 3
+  factor "scheduler" { values = ["rr", "sed"] }
+  load "dnsperf" { queries = 200 }
+}
+
+output "answers" { value = experiment.load.answers_ok }
+`
+
+// TestAccLifecycle is a lab without an experiment: it stays up, is changed in
+// place, found out when somebody meddles with it, and goes without a trace.
+func TestAccLifecycle(t *testing.T) {
+	s := newSite(t, small("life", "198.19.8", ""))
+	s.must(0, 4*time.Minute, "apply", "lab.hcl")
+
+	if r := s.must(0, time.Minute, "apply", "lab.hcl"); !strings.Contains(r.stdout, "Nothing to do") {
+		t.Errorf("a second apply is not quiet: %s", r)
+	}
+	// The path as a client sees it.
+	r := s.must(0, time.Minute, "exec", "client.probe", "--", "dig", "+short", "+time=5", "@198.19.8.101", "n7.small.test")
+	if strings.TrimSpace(r.stdout) != "192.0.2.7" {
+		t.Errorf("answer under the VIP: %s", r)
+	}
+	r = s.must(0, time.Minute, "exec", "client.probe", "--", "dig", "+short", "+time=5", "@198.19.8.101", "id.server", "CH", "TXT")
+	if strings.TrimSpace(r.stdout) != `"backend.web"` {
+		t.Errorf("identity of the backend: %s", r)
+	}
+	// The command's own exit code comes through.
+	s.must(7, time.Minute, "exec", "backend.web", "--", "sh", "-c", "exit 7")
+
+	// A weight is an update of one service, not a new machine.
+	r = s.must(2, time.Minute, "plan", "--detailed-exitcode", "-var", "weight=5", "lab.hcl")
+	if !strings.Contains(r.stdout, "0 to create, 1 to change, 0 to replace, 0 to delete") {
+		t.Errorf("plan of a changed weight: %s", r)
+	}
+	s.must(0, time.Minute, "apply", "-var", "weight=5", "lab.hcl")
+	r = s.must(0, time.Minute, "exec", "director.front", "--", "ipvsadm", "-Sn")
+	if !strings.Contains(r.stdout, "-w 5") {
+		t.Errorf("the weight did not arrive: %s", r)
+	}
+
+	// Somebody meddles: seen, named, repaired.
+	s.must(0, time.Minute, "exec", "backend.web", "--", "ip", "link", "del", "dev", "up")
+	r = s.must(2, time.Minute, "plan", "--detailed-exitcode", "-var", "weight=5", "lab.hcl")
+	if !strings.Contains(r.stdout, `tunnel.up["backend.web"]/tunnel will be created`) {
+		t.Errorf("a deleted tunnel was not found: %s", r)
+	}
+	s.must(0, time.Minute, "apply", "-var", "weight=5", "lab.hcl")
+	s.must(0, time.Minute, "exec", "client.probe", "--", "dig", "+short", "+time=5", "@198.19.8.101", "n7.small.test")
+
+	if r := s.must(0, time.Minute, "logs", "backend.web"); !strings.Contains(r.stdout, "lvslab-agent") {
+		t.Errorf("console: %s", r)
+	}
+	s.must(1, time.Minute, "exec", "backend.web[3]", "--", "true")
+	// Without a terminal there is nobody to ask.
+	if r := s.must(1, time.Minute, "destroy"); !strings.Contains(r.stderr, "--auto-approve") {
+		t.Errorf("destroy without a terminal: %s", r)
+	}
+	if r := s.must(0, time.Minute, "destroy", "--auto-approve"); r.took > 20*time.Second {
+		t.Errorf("destroy took %s", r.took)
+	}
+	s.must(1, time.Minute, "exec", "backend.web", "--", "true")
+	if r := s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl"); !strings.Contains(r.stdout, "Nothing to destroy") {
+		t.Errorf("second destroy: %s", r)
+	}
+}
+
+// TestAccExecDuringRuns works with a node while an experiment runs, interrupts
+// the study, finds the lab kept and the data too, and starts anew.
+func TestAccExecDuringRunsAndInterrupt(t *testing.T) {
+	s := newSite(t, small("busy", "198.19.9", study))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd, out, errOut := s.command(ctx, "apply", "lab.hcl")
+	var mu sync.Mutex
+	seen := &watcher{mu: &mu, buf: out}
+	cmd.Stdout = seen
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	seen.await(t, "3/80", 4*time.Minute)
+	r := s.must(0, time.Minute, "exec", "director.front", "--", "ipvsadm", "-Ln")
+	if !strings.Contains(r.stdout, "198.19.9.101:53") {
+		t.Errorf("exec during a run: %s", r)
+	}
+	// The lab's lock is held: a second apply says by whom.
+	if r := s.must(1, time.Minute, "apply", "lab.hcl"); !strings.Contains(r.stderr, "another process works on this lab") {
+		t.Errorf("second apply: %s", r)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Fatalf("interrupted apply ended with %v\n%s\n%s", err, out, errOut)
+	}
+	partial, _ := filepath.Glob(filepath.Join(s.dir, "results", "busy", "*.partial"))
+	if len(partial) != 1 {
+		t.Fatalf("partial results: %v", partial)
+	}
+	a, err := artifact.Open(partial[0])
+	if err != nil || len(a.Runs()) < 3 {
+		t.Fatalf("partial result: %v, %d runs", err, len(a.Runs()))
+	}
+	for _, r := range a.Runs() {
+		if !r.Valid || r.AnswersOK != 200 {
+			t.Errorf("run %s: valid %v, %d answers", r.RunID, r.Valid, r.AnswersOK)
+		}
+	}
+	// The policy on-success keeps an interrupted lab; its service was given back.
+	r = s.must(0, time.Minute, "exec", "director.front", "--", "ipvsadm", "-Sn")
+	if !strings.Contains(r.stdout, "-s rr") {
+		t.Errorf("the service was not given back: %s", r)
+	}
+	r = s.must(0, time.Minute, "plan", "--keep", "lab.hcl")
+	if !strings.Contains(r.stdout, "No changes") {
+		t.Errorf("plan after an interrupt: %s", r)
+	}
+	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+}
+
+// TestAccKilled kills lvslab without warning, in the middle of everything; the
+// next destroy cleans, and so does the next apply.
+func TestAccKilled(t *testing.T) {
+	s := newSite(t, small("killed", "198.19.10", ""))
+	for _, after := range []time.Duration{1500 * time.Millisecond, 4 * time.Second, 9 * time.Second} {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		cmd, _, _ := s.command(ctx, "apply", "lab.hcl")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(after)
+		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		cancel()
+		if after < 9*time.Second {
+			s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+			if left := mine(t, s.dir); len(left) > 0 {
+				t.Fatalf("killed after %s, destroyed, left: %v", after, left)
+			}
+		}
+	}
+	s.must(0, 4*time.Minute, "apply", "--auto-approve", "lab.hcl")
+	s.must(0, time.Minute, "exec", "client.probe", "--", "dig", "+short", "+time=5", "@198.19.10.101", "n1.small.test")
+
+	// The hypervisor dies: gone is proven, and everything is made anew.
+	if err := syscall.Kill(holderPID(t, s), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "lab.hcl")
+	if !strings.Contains(r.stdout, "Plan: 13 to create") {
+		t.Errorf("plan after the hypervisor's death: %s", r)
+	}
+}
+
+// TestAccTwoLabs runs two studies at once on one machine: neither disturbs the
+// other's counts.
+func TestAccTwoLabs(t *testing.T) {
+	short := strings.Replace(study, "iterations = 40", "iterations = 2", 1)
+	a := newSite(t, small("left", "198.19.11", short))
+	b := newSite(t, small("right", "198.19.11", short)) // even the addresses are the same
+	var wg sync.WaitGroup
+	for _, s := range []*site{a, b} {
+		wg.Go(func() {
+			if r := s.run(8*time.Minute, "apply", "lab.hcl"); r.code != 0 {
+				t.Errorf("apply: %s", r)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	for name, s := range map[string]*site{"left": a, "right": b} {
+		rows := byRun(s.latest(name).Backends())
+		for _, r := range s.latest(name).Runs() {
+			countsAgree(t, r, rows[r.RunID])
+		}
+		if r := s.must(0, time.Minute, "output", "--raw", "answers"); strings.TrimSpace(r.stdout) != "800" {
+			t.Errorf("output of %s: %s", name, r)
+		}
+	}
+}
+
+// watcher lets a test wait for a text in a command's output.
+type watcher struct {
+	mu  *sync.Mutex
+	buf *bytes.Buffer
+}
+
+func (w *watcher) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(b)
+}
+
+func (w *watcher) await(t *testing.T, text string, limit time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		w.mu.Lock()
+		found := strings.Contains(w.buf.String(), text)
+		w.mu.Unlock()
+		if found {
+			return
+		}
+	}
+	t.Fatalf("%q did not appear in %s:\n%s", text, limit, w.buf)
+}
+
+func holderPID(t *testing.T, s *site) int {
+	t.Helper()
+	matches, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*", "state.json"))
+	if len(matches) != 1 {
+		t.Fatalf("states: %v", matches)
+	}
+	b, err := os.ReadFile(matches[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var st struct {
+		Hypervisor struct {
+			PID int `json:"pid"`
+		} `json:"hypervisor"`
+	}
+	if err := json.Unmarshal(b, &st); err != nil || st.Hypervisor.PID == 0 {
+		t.Fatalf("no holder in the state: %v\n%s", err, b)
+	}
+	return st.Hypervisor.PID
+}
+
+// mine lists the processes that have a path of the site in their command line.
+func mine(t *testing.T, dir string) []string {
+	t.Helper()
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, p := range procs {
+		b, err := os.ReadFile(p)
+		if err == nil && bytes.Contains(b, []byte(dir)) && !strings.Contains(p, strconv.Itoa(os.Getpid())) {
+			out = append(out, strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	return out
+}
