@@ -22,12 +22,12 @@ func needLab(t testing.TB) {
 	if os.Getenv("LVSLAB_ACC") == "" {
 		t.Skip("set LVSLAB_ACC=1: boots real VMs")
 	}
-	if _, err := os.Stat(binary(t)); err != nil {
+	if _, err := os.Stat(program(t)); err != nil {
 		t.Fatalf("%v: run make build first", err)
 	}
 }
 
-func binary(t testing.TB) string {
+func program(t testing.TB) string {
 	t.Helper()
 	abs, err := filepath.Abs("../../bin/lvslab")
 	if err != nil {
@@ -84,7 +84,7 @@ func (r result) String() string {
 
 // command prepares lvslab in the site's directory.
 func (s *site) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
-	cmd := exec.CommandContext(ctx, binary(s.t), args...)
+	cmd := exec.CommandContext(ctx, program(s.t), args...)
 	cmd.Dir = s.dir
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
