@@ -145,40 +145,46 @@ func run(t *testing.T, args ...string) (killed bool) {
 func TestKilledAtEveryCall(t *testing.T) {
 	for _, lab := range []string{"first", "second", "none"} {
 		for _, fault := range []string{"before", "after"} {
-			points := 0
-			for n := 1; ; n++ {
-				dir := t.TempDir()
-				if lab != "first" {
-					p, err := open(dir)
-					if err == nil {
-						err = bring(dir, p, labs["first"])
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
+			t.Run(lab+" "+fault, func(t *testing.T) {
+				t.Parallel() // most of the time is spent waiting for the disk
+				n := 1
+				for killedAt(t, lab, fault, n) {
+					n++
 				}
-				if !run(t, dir, lab, strconv.Itoa(n), fault) {
-					break
+				if n < 6 {
+					t.Errorf("only %d calls to be killed at", n-1)
 				}
-				points++
-				then := "none" // destroy and apply by turns: both from each kind of call
-				if n%2 == 1 {
-					then = lab
-				}
-				p, err := open(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := bring(dir, p, labs[then]); err != nil {
-					t.Fatalf("%s, killed %s call %d, then %s: %v", lab, fault, n, then, err)
-				}
-				check(t, dir, p, labs[then])
-			}
-			if points < 5 {
-				t.Errorf("%s: only %d calls to be killed at", lab, points)
-			}
+			})
 		}
 	}
+}
+
+// killedAt kills a process at its n-th call and puts things in order again. It
+// reports false when the process has fewer calls.
+func killedAt(t *testing.T, lab, fault string, n int) bool {
+	t.Helper()
+	dir := t.TempDir()
+	p, err := open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lab != "first" {
+		if err := bring(dir, p, labs["first"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !run(t, dir, lab, strconv.Itoa(n), fault) {
+		return false
+	}
+	then := "none" // destroy and apply by turns: both from each kind of call
+	if n%2 == 1 {
+		then = lab
+	}
+	if err := bring(dir, p, labs[then]); err != nil {
+		t.Fatalf("killed %s call %d, then %s: %v", fault, n, then, err)
+	}
+	check(t, dir, p, labs[then])
+	return true
 }
 
 func check(t *testing.T, dir string, p *fake.Provider, wanted []provider.Resource) {
