@@ -113,8 +113,9 @@ type IPVSTotals struct {
 	InBytes   uint64 `json:"in_bytes"`
 }
 
-// IPVSSettleSpec waits until the services' sums equal the totals' increase
-// since Baseline (1.23 s on average), and until no packet has come for QuietMS.
+// IPVSSettleSpec waits until the sums over the services and over their
+// destinations equal the totals' increase since Baseline (1.23 s on average)
+// and no packet came while they were read. WithinMS 0 means 5 s.
 type IPVSSettleSpec struct {
 	Baseline IPVSTotals `json:"baseline"`
 	WithinMS int64      `json:"within_ms"`

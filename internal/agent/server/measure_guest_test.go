@@ -62,7 +62,7 @@ func serveZone(t *testing.T, lab *guesttest.Lab, backend int) {
 		}
 		t.Cleanup(func() { pc.Close(); l.Close() })
 		go func() { _ = (&dns.Server{PacketConn: pc, Handler: h}).ActivateAndServe() }()
-		go func() { _ = (&dns.Server{Listener: l, Handler: h}).ActivateAndServe() }()
+		go func() { _ = (&dns.Server{Listener: l, Handler: h, MaxTCPQueries: -1}).ActivateAndServe() }()
 	})
 }
 
