@@ -40,7 +40,9 @@ func bootstrap(ctx context.Context, recipe Recipe, dir string) (root string, pac
 		}
 	}
 	root = filepath.Join(dir, "root")
-	mode := "auto"
+	// chrootless works for everybody, for nothing has to be run or owned in
+	// the unpacked root; as root mmdebstrap advises against it.
+	mode := "chrootless"
 	if os.Geteuid() == 0 {
 		mode = "root"
 	}
@@ -172,8 +174,6 @@ var causes = []struct {
 		"Check the network and the proxy settings with `apt-get update`, then try again. An image that is in the cache needs no network."},
 	{regexp.MustCompile(`unmet dependencies|held broken packages`), "The packages of the image do not fit together",
 		"Run `apt-get update`; when the sources mix releases, remove those of the others."},
-	{regexp.MustCompile(`(?i)newuidmap|unshare|must be root|Operation not permitted`), "Building an image needs root",
-		"Run the command with sudo."},
 }
 
 // bootstrapFailure finds the cause in the output of mmdebstrap.

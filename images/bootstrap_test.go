@@ -27,11 +27,10 @@ func TestBootstrapFailures(t *testing.T) {
 		"keys":    "W: GPG error: http://m.example/debian bookworm InRelease: The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 0E98404D386FA1D9\nE: The repository 'http://m.example/debian bookworm InRelease' is not signed.\n",
 		"disk":    "I: extracting archives...\ntar: ./usr/lib/x: Cannot write: No space left on device\nE: tar --extract failed: 2\n",
 		"mixed":   "The following packages have unmet dependencies:\n libgcc-s1 : Depends: gcc-12-base (= 12.2.0-14) but 13.1 is to be installed\nE: Unable to correct problems, you have held broken packages.\n",
-		"rights":  "E: unable to pick chroot mode automatically (use --mode for manual selection)\nE: newuidmap failed: Operation not permitted\n",
 		"unknown": strings.Repeat("I: something\n", 20) + "E: surprise\n",
 	}
 	var b strings.Builder
-	for _, name := range []string{"network", "package", "keys", "disk", "mixed", "rights", "unknown"} {
+	for _, name := range []string{"network", "package", "keys", "disk", "mixed", "unknown"} {
 		err := bootstrapFailure(t.Context(), Recipe{Name: "debian-12"}, outputs[name], errors.New("exit status 25"))
 		var f *diag.Failure
 		if !errors.As(err, &f) {

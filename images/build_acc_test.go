@@ -3,12 +3,14 @@ package images
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -34,6 +36,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv("LVSLAB_TEST_BUILD_IN"); dir != "" {
+		buildForParent(dir)
+	}
 	code := m.Run()
 	if accCache != "" {
 		os.RemoveAll(accCache)
@@ -60,29 +65,80 @@ func TestAccBuildIsReproducible(t *testing.T) {
 	if limit := int64(60 << 20); first.Sizes[rootFile] > limit {
 		t.Errorf("root has %d bytes, more than %d", first.Sizes[rootFile], limit)
 	}
-	// Another directory, umask, time zone and epoch of the caller must not show.
-	t.Setenv("TZ", "Asia/Tokyo")
-	t.Setenv("SOURCE_DATE_EPOCH", "12345")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	var steps []string
-	second, err := Build(ctx, Debian12, Options{CacheDir: filepath.Join(t.TempDir(), "a cache"), Progress: func(s string) { steps = append(steps, s) }})
-	if err != nil {
-		t.Fatal(err)
+	// Another user, directory, umask, time zone and epoch must not show.
+	cache := filepath.Join(openDir(t), "a cache")
+	cmd := exec.CommandContext(t.Context(), copyOfTest(t, filepath.Dir(cache)))
+	cmd.Env = append(os.Environ(), "LVSLAB_TEST_BUILD_IN="+cache, "TZ=Asia/Tokyo", "SOURCE_DATE_EPOCH=12345", "HOME=/nonexistent")
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("build as another user: %v\n%s", err, out)
+	}
+	list, err := List(cache)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v\n%s", list, err, out)
+	}
+	second := list[0]
 	if first.Key != second.Key || first.Digest != second.Digest {
 		t.Errorf("two builds differ:\n%s %v\n%s %v", first.Key, first.Files, second.Key, second.Files)
 	}
 	if err := second.Verify(); err != nil {
 		t.Error(err)
 	}
-	if len(steps) < 3 {
-		t.Errorf("progress said only %q", steps)
+	if steps := strings.Count(string(out), "step: "); steps < 3 {
+		t.Errorf("progress said only %d things: %s", steps, out)
 	}
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(second.Dir), buildPrefix+"*"))
 	if len(left) > 0 {
 		t.Errorf("the build left %v", left)
 	}
+}
+
+// buildForParent is the other user's process.
+func buildForParent(dir string) {
+	syscall.Umask(0o077)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	_, err := Build(ctx, Debian12, Options{CacheDir: dir, Progress: func(s string) { fmt.Println("step: " + s) }})
+	cancel()
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// openDir makes a directory in which everybody may work.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lvslab-acc-open-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// copyOfTest puts this test program where another user can run it.
+func copyOfTest(t *testing.T, dir string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := filepath.Join(dir, "images.test")
+	if err := os.WriteFile(p, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func TestAccCachedIsQuick(t *testing.T) {

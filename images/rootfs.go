@@ -3,13 +3,18 @@ package images
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"sort"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/lvslab/lvslab/internal/diag"
 )
 
 // rootTree makes the guest's root from the unpacked packages: what runs, plus
@@ -152,12 +157,13 @@ func (t tree) writeTar(w io.Writer, when time.Time) error {
 // squash writes the tree as a squashfs, zstd level 3: 0.6 s and 47 MB where the
 // default level takes 12.9 s for 40 MB. mksquashfs reads the tar archive, so
 // owners need neither root nor files on disk. -all-time, because version 4.5
-// gives the root directory the time of day when it reads tar, -root-time or not.
+// gives the root directory the time of day when it reads tar, -root-time or
+// not; it also gives it to the calling user, -root-uid or not, hence asRoot.
 func squash(ctx context.Context, t tree, epoch int64, out string) error {
 	seconds := fmt.Sprint(epoch)
 	cmd := command(ctx, "mksquashfs", "-", out, "-tar", "-noappend", "-quiet", "-no-progress", "-no-xattrs",
-		"-comp", "zstd", "-Xcompression-level", "3", "-mkfs-time", seconds, "-all-time", seconds,
-		"-root-mode", "755", "-root-uid", "0", "-root-gid", "0")
+		"-comp", "zstd", "-Xcompression-level", "3", "-mkfs-time", seconds, "-all-time", seconds, "-root-mode", "755")
+	asRoot(cmd)
 	// With the variable set mksquashfs refuses -mkfs-time.
 	cmd.Env = without(cmd.Env, "SOURCE_DATE_EPOCH")
 	r, w, err := os.Pipe()
@@ -176,9 +182,32 @@ func squash(ctx context.Context, t tree, epoch int64, out string) error {
 	r.Close() // a writer still at work gets EPIPE
 	writeErr := <-written
 	if runErr != nil {
-		return runErr
+		return namespaceFailure(runErr)
 	}
 	return writeErr
+}
+
+// asRoot lets a program of an ordinary user see itself as root, in a user
+// namespace of its own.
+func asRoot(cmd *exec.Cmd) {
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 && gid == 0 {
+		return
+	}
+	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+	cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+	cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
+}
+
+// namespaceFailure explains the errors of clone(2) for a user who may not make
+// a user namespace.
+func namespaceFailure(err error) error {
+	refused := errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS)
+	if os.Geteuid() == 0 || !refused {
+		return err
+	}
+	return diag.Fail(err, "This user may not build images", "Run the command with sudo, or allow user namespaces (sysctl user.max_user_namespaces).",
+		"an ordinary user needs a user namespace to write files of root into an image")
 }
 
 func without(env []string, name string) []string {
