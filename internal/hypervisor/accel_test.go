@@ -17,26 +17,34 @@ func fakeQEMU(t *testing.T, script string) probe {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return probe{emulator: path, accel: "kvm", firmware: 300 * time.Millisecond, kernel: 300 * time.Millisecond}
+	return probe{emulator: path, accel: "kvm", firmware: time.Minute, kernel: time.Minute}
 }
 
 const passesFirmware = `case "$*" in *-kernel*) ;; *) exit 33;; esac
 `
 
 func TestProbe(t *testing.T) {
+	const short = 3 * time.Second // for what hangs; everything else has a minute
 	for name, c := range map[string]struct {
 		script, kernel, want string
 	}{
 		"works":               {passesFirmware + `echo "Kernel panic - not syncing: VFS: Unable to mount root fs"`, "/k", ""},
 		"firmware only":       {passesFirmware, "", ""},
-		"firmware hangs":      {"exec sleep 60", "/k", "the firmware did not boot within 300ms"},
+		"firmware hangs":      {"exec sleep 60", "/k", "the firmware did not boot within 3s"},
 		"refused":             {"echo 'qemu: failed to initialize kvm: Permission denied' >&2; exit 1", "/k", "QEMU ended early: qemu: failed to initialize kvm: Permission denied"},
-		"kernel hangs":        {passesFirmware + "exec sleep 60", "/k", "Linux did not boot within 300ms; its last line: none"},
-		"kernel stops midway": {passesFirmware + "echo '[ 0.1] x2apic: enabled'; exec sleep 60", "/k", "Linux did not boot within 300ms; its last line: [ 0.1] x2apic: enabled"},
+		"kernel hangs":        {passesFirmware + "exec sleep 60", "/k", "Linux did not boot within 3s; its last line: none"},
+		"kernel stops midway": {passesFirmware + "echo '[ 0.1] x2apic: enabled'; exec sleep 60", "/k", "Linux did not boot within 3s; its last line: [ 0.1] x2apic: enabled"},
 		"triple fault":        {passesFirmware + "exit 0", "/k", "QEMU ended early: without a message"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := fakeQEMU(t, c.script).run(context.Background(), c.kernel)
+			t.Parallel()
+			p := fakeQEMU(t, c.script)
+			if strings.HasPrefix(c.want, "the firmware") {
+				p.firmware = short
+			} else if strings.HasPrefix(c.want, "Linux") {
+				p.kernel = short
+			}
+			got, err := p.run(context.Background(), c.kernel)
 			if err != nil || got != c.want {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}
@@ -48,7 +56,6 @@ func TestProbeEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	p := fakeQEMU(t, "exec sleep 60")
-	p.firmware = time.Minute
 	if _, err := p.run(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

@@ -19,7 +19,21 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == argStarter {
 		os.Exit(starterMain(os.Args[2]))
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+// testCache is the cache directory of all labs of one test run: they share what
+// is known about QEMU.
+var testCache string
+
+func runTests(m *testing.M) int {
+	var err error
+	if testCache, err = os.MkdirTemp("", "lvslab-test-cache-"); err != nil {
+		os.Stderr.WriteString(err.Error())
+		return 1
+	}
+	defer os.RemoveAll(testCache)
+	return m.Run()
 }
 
 // argStarter makes the test binary start a holder, print it and end, like a

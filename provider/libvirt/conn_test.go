@@ -141,7 +141,7 @@ func TestAtMostFourInFlight(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if err := c.Do(t.Context(), 5*time.Second, hvVersion); err != nil {
+			if err := c.Do(t.Context(), 30*time.Second, hvVersion); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -163,7 +163,7 @@ func TestStuckCallEndsAtItsDeadlineAndHarmsNobody(t *testing.T) {
 	release := make(chan struct{})
 	// One call that is in flight while the other one gets stuck.
 	go func() {
-		slow <- c.Do(t.Context(), 5*time.Second, func(l *rpc.Libvirt) error { <-release; return libVersion(l) })
+		slow <- c.Do(t.Context(), 30*time.Second, func(l *rpc.Libvirt) error { <-release; return libVersion(l) })
 	}()
 	for range inFlight + 2 { // more than there are slots: each must be given back
 		began := time.Now()
@@ -171,7 +171,7 @@ func TestStuckCallEndsAtItsDeadlineAndHarmsNobody(t *testing.T) {
 		if !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, ErrNoConnection) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("took %s", took)
 		}
 	}
@@ -180,7 +180,7 @@ func TestStuckCallEndsAtItsDeadlineAndHarmsNobody(t *testing.T) {
 		t.Errorf("the other call: %v", err)
 	}
 	d.set(d.hang, procVersion, false)
-	if err := c.Do(t.Context(), 5*time.Second, hvVersion); err != nil {
+	if err := c.Do(t.Context(), 30*time.Second, hvVersion); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -189,10 +189,10 @@ func TestLostConnection(t *testing.T) {
 	d := newFakeDaemon(t)
 	c := dial(t, d)
 	d.set(d.drop, procVersion, true)
-	if err := c.Do(t.Context(), 5*time.Second, hvVersion); !errors.Is(err, ErrOutcomeUnknown) {
+	if err := c.Do(t.Context(), 30*time.Second, hvVersion); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("%v", err)
 	}
-	if err := c.Do(t.Context(), 5*time.Second, libVersion); err != nil {
+	if err := c.Do(t.Context(), 30*time.Second, libVersion); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 	if n := d.connections.Load(); n != 2 {
