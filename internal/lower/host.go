@@ -1,17 +1,18 @@
 package lower
 
 import (
+	"strings"
+
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/provider"
 	"github.com/lvslab/lvslab/provider/schema"
 )
 
-// cmdline is the kernel's command line. The agent of the appended cpio is the
-// first program (rdinit). mitigations=off saves emulated time; panic=-1 with
-// the domain's on_crash makes a crash an end and not a hang; net.ifnames is
-// moot without udev, and the agent names cards itself.
-const cmdline = "console=ttyS0 rdinit=/lvslab-agent quiet mitigations=off panic=-1"
+// cmdline begins the kernel's command line. The agent of the appended cpio is
+// the first program (rdinit); what makes the kernel start soon goes with the
+// image. net.ifnames is moot without udev: the agent names cards itself.
+const cmdline = "console=ttyS0 rdinit=/lvslab-agent"
 
 func (b *builder) network(n lang.Network) {
 	id := b.l.Networks[n.Noun]
@@ -29,7 +30,7 @@ func (b *builder) machine(m lang.Machine) {
 	id := b.l.Machines[m.Noun]
 	d := schema.Domain{
 		Name: id.Domain, UUID: id.UUID, Address: m.Noun.String(), Lineage: b.l.Lineage, Memory: m.Memory, VCPUs: 1,
-		Kernel: b.o.Kernel, Initrd: b.o.Initrd, Cmdline: cmdline, Root: b.o.Root, Accelerator: b.o.Accelerator,
+		Kernel: b.o.Kernel, Initrd: b.o.Initrd, Cmdline: strings.TrimSpace(cmdline + " " + b.o.KernelArgs), Root: b.o.Root, Accelerator: b.o.Accelerator,
 		Console: ConsolePath(b.o.LabDir, m.Noun),
 	}
 	var networks []addr.Resource

@@ -32,6 +32,8 @@ import (
 type Options struct {
 	// Kernel, Initrd (with the agent) and Root are the guest image's files.
 	Kernel, Initrd, Root string
+	// KernelArgs go with the image: what makes its kernel start soon.
+	KernelArgs string
 	// Accelerator is kvm or tcg.
 	Accelerator string
 	// LabDir is the lab's directory, where consoles are logged.

@@ -16,6 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/lower"
 	"github.com/lvslab/lvslab/plan"
+	"github.com/lvslab/lvslab/plan/planfile"
 	"github.com/lvslab/lvslab/plan/state"
 	"github.com/lvslab/lvslab/provider"
 )
@@ -27,8 +28,13 @@ type applying struct {
 	opts  ApplyOptions
 	study *study
 
-	store *state.Store // nil in a preview
-	prior state.State  // as it was when the topology was read
+	store  *state.Store // nil in a preview
+	prior  state.State  // as it was when the topology was read
+	source string       // the topology as it was named
+	// saved is the plan file that is carried out, nil when it is a topology.
+	saved                  *planfile.File
+	savedStudy, savedImage string
+
 	dir   string
 	cache string
 	image guestImage
@@ -52,7 +58,7 @@ type applying struct {
 // Apply makes the lab that a topology describes, runs what its experiments
 // still lack, leaves the artifact, and takes the lab down by policy.
 func Apply(ctx context.Context, s *Settings, path string, o ApplyOptions) (Exit, error) {
-	a, err := s.prepare(path, o)
+	a, err := s.prepareAny(path, o)
 	if err != nil {
 		return ExitError, err
 	}
@@ -62,7 +68,9 @@ func Apply(ctx context.Context, s *Settings, path string, o ApplyOptions) (Exit,
 	if err := a.fitness(); err != nil {
 		return ExitError, err
 	}
-	a.store, err = state.OpenOrCreate(ctx, a.dir, a.study.config.LabName(), path, s.storeOptions())
+	options := s.storeOptions()
+	options.Lineage = a.prior.Lineage // the one that the plan was made with
+	a.store, err = state.OpenOrCreate(ctx, a.dir, a.study.config.LabName(), a.source, options)
 	if err != nil {
 		return ExitError, err
 	}
@@ -77,6 +85,22 @@ func (s *Settings) prepare(path string, o ApplyOptions) (*applying, error) {
 	if err != nil {
 		return nil, err
 	}
+	a, err := s.prepareStudy(st, o)
+	if err == nil {
+		a.source = path
+	}
+	return a, err
+}
+
+// prepareAny takes a topology or a saved plan.
+func (s *Settings) prepareAny(path string, o ApplyOptions) (*applying, error) {
+	if planfile.Is(path) {
+		return s.prepareSaved(path, o)
+	}
+	return s.prepare(path, o)
+}
+
+func (s *Settings) prepareStudy(st *study, o ApplyOptions) (*applying, error) {
 	dir, err := st.dir()
 	if err != nil {
 		return nil, err
@@ -103,6 +127,9 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 	}
 	defer func() { a.host.close() }()
 	if err := a.showPlan(); err != nil {
+		return ExitError, err
+	}
+	if err := a.asPlanned(); err != nil {
 		return ExitError, err
 	}
 	if a.changes.Empty() && len(a.todo) == 0 {
@@ -253,7 +280,7 @@ func (a *applying) desired() ([]provider.Resource, error) {
 
 func (a *applying) lowering() lower.Options {
 	return lower.Options{
-		LabDir: a.dir,
+		LabDir: a.dir, KernelArgs: images.KernelArgs,
 		Kernel: a.image.Kernel, Initrd: a.image.withAgent, Root: a.image.Root, Accelerator: string(a.accel),
 	}
 }

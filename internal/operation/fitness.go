@@ -8,6 +8,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/provider/libvirt"
 )
 
 // fitness checks whether this machine can hold the lab, before anything is
@@ -23,15 +24,10 @@ func (a *applying) fitness() error {
 	return a.memory()
 }
 
-// perMachine is what a guest costs beside its memory under emulation:
-// translation cache, device models. Measured: a 256 MiB guest has 177 to 330 MB
-// resident in all.
-const perMachine = 96 << 20
-
 func (a *applying) memory() error {
 	need := int64(0)
 	for _, m := range a.study.topology.Machines {
-		need += m.Memory + perMachine
+		need += m.Memory + libvirt.MemoryOverhead
 	}
 	have, err := memAvailable()
 	if err != nil || have >= need {

@@ -127,10 +127,17 @@ func holderState(ctx context.Context, h *hypervisor.Holder) error {
 	case err != nil:
 		return err
 	case status == hypervisor.Gone:
-		return fmt.Errorf("%w: %w", provider.ErrGone, h.Died())
+		return &hypervisorDied{h.Died()}
 	}
 	return nil
 }
+
+// hypervisorDied is the death of the hypervisor with its own diagnostic; for
+// the engine it means that what it held is proven gone.
+type hypervisorDied struct{ error }
+
+func (e *hypervisorDied) Is(target error) bool { return target == provider.ErrGone }
+func (e *hypervisorDied) Unwrap() error        { return e.error }
 
 // offline returns providers that can plan but reach nothing: for a lab whose
 // hypervisor does not run.
@@ -149,13 +156,12 @@ func (h *host) close() {
 
 // stopHolder kills a lab's hypervisor with all that is in it, and proves it.
 func stopHolder(ctx context.Context, lineage string) error {
-	h, status, err := hypervisor.Find(ctx, lineage)
+	h, _, err := hypervisor.Find(ctx, lineage)
 	if h == nil {
 		return err
 	}
-	if status == hypervisor.Gone {
-		return nil
-	}
+	// One that has ended by itself is stopped as well: its entry in the
+	// machine's registry goes with it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	return h.Stop(ctx)

@@ -51,11 +51,15 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 	for _, t := range a.todo {
 		m.RunOrder = append(m.RunOrder, t.RunID)
 	}
-	// Without an experiment and without conditions the study's hash is the
-	// resolved topology's own.
-	m.Topology = experiment.StudyHash(a.study.topology, lang.Experiment{}, experiment.StudyKey{})
+	m.Topology = a.topologyHash()
 	m.Versions, m.Sysctls = a.versions(ctx)
 	return m, nil
+}
+
+// topologyHash is the resolved topology's own: the study's hash without an
+// experiment and without conditions.
+func (a *applying) topologyHash() string {
+	return experiment.StudyHash(a.study.topology, lang.Experiment{}, experiment.StudyKey{})
 }
 
 // askWithin bounds the questions about versions: they must not keep a study

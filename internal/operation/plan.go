@@ -161,6 +161,11 @@ func Plan(ctx context.Context, s *Settings, path string, o PlanOptions) (Exit, e
 	if err := a.showPlan(); err != nil {
 		return ExitError, err
 	}
+	if o.Out != "" {
+		if err := a.save(o.Out, path); err != nil {
+			return ExitError, err
+		}
+	}
 	if o.DetailedExitCode && (!a.changes.Empty() || len(a.todo) > 0) {
 		return ExitChanges, nil
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/lvslab/lvslab/internal/lang"
 )
 
 // Exit is the process's exit code; the meanings are part of the contract.
@@ -43,6 +45,9 @@ type Settings struct {
 	Environ     []string
 	Events      Events
 	Started     time.Time
+
+	// pinned are the inputs of a saved plan; nil = from Variables and Environ.
+	pinned *lang.Inputs
 
 	mu      sync.Mutex
 	sources map[string][]byte

@@ -50,6 +50,12 @@ func (s *Settings) parse(path string) (*study, error) {
 	} else {
 		src, ds = lang.ReadSource(path)
 	}
+	return s.parseSource(src, ds)
+}
+
+// parseSource is parse for a source that has been read, with what reading had
+// to say.
+func (s *Settings) parseSource(src lang.Source, ds diag.Diagnostics) (*study, error) {
 	for _, list := range [][]lang.File{src.Files, src.AutoVars} {
 		for _, f := range list {
 			s.remember(map[string][]byte{f.Name: f.Bytes})
@@ -76,6 +82,9 @@ func (s *Settings) parse(path string) (*study, error) {
 
 // inputs gathers the variables in the order in which they win.
 func (s *Settings) inputs() (lang.Inputs, error) {
+	if s.pinned != nil {
+		return *s.pinned, nil
+	}
 	in := lang.Inputs{Environ: s.Environ, Version: version.Version}
 	for _, v := range s.Variables {
 		if v.File == "" {
