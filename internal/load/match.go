@@ -107,8 +107,7 @@ type ICMPCount struct {
 // What netem drops or delays on the client's own egress happens before the
 // capture sees it, so queries lost there are not in the capture at all.
 func Match(capture io.Reader, spec MatchSpec) (Matched, error) {
-	m := &matcher{spec: spec, open: map[queryKey][]int{}, tcp: streams{}, icmp: map[ICMPCount]int{},
-		clients: set(spec.Clients), vips: set(spec.VIPs)}
+	m := newMatcher(spec)
 	if err := readFrames(capture, m.frame); err != nil {
 		return Matched{}, err
 	}
@@ -149,6 +148,11 @@ type matcher struct {
 	open          map[queryKey][]int // indexes into out.Queries, in order of sending
 	tcp           streams
 	icmp          map[ICMPCount]int
+}
+
+func newMatcher(spec MatchSpec) *matcher {
+	return &matcher{spec: spec, open: map[queryKey][]int{}, tcp: streams{}, icmp: map[ICMPCount]int{},
+		clients: set(spec.Clients), vips: set(spec.VIPs)}
 }
 
 func (m *matcher) frame(f *frame) {

@@ -323,16 +323,38 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// Frames without the framing of a file: the decoder must stand any bytes.
-func FuzzDecode(f *testing.F) {
+// Frames without the framing of a file, each after its length: the decoder and
+// the matcher must stand any bytes.
+func FuzzFrames(f *testing.F) {
 	tp := newTape(f)
-	tp.ask(40000, 7, host0)
-	b := tp.buf.Bytes()[40:]
-	f.Add(b)
-	d := newDecoder()
+	q := tp.ask(40000, 7, host0)
+	tp.answer(0, 40000, reply(f, q, host0Record))
+	c := tp.dial(40001, 1, 1)
+	c.send(c.up, framed(pack(f, q)))
+	c.recv(c.down, framed(pack(f, reply(f, q, host0Record))))
+	r, err := pcapgo.NewReader(&tp.buf)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var seed []byte
+	for b, _, err := r.ReadPacketData(); err == nil; b, _, err = r.ReadPacketData() {
+		seed = append(seed, framed(b)...)
+	}
+	f.Add(seed)
+	s := spec(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if fr := d.decode(b, gopacket.CaptureInfo{Length: len(b), CaptureLength: len(b)}); fr != nil && fr.icmp == nil && !fr.src.Addr().IsValid() {
-			t.Errorf("a frame without addresses: %+v", fr)
+		d, m := newDecoder(), newMatcher(s)
+		for len(b) > 2 {
+			n := min(int(b[0])<<8|int(b[1]), len(b)-2)
+			if fr := d.decode(b[2:2+n], gopacket.CaptureInfo{Length: n, CaptureLength: n}); fr != nil {
+				m.frame(fr)
+			}
+			b = b[2+n:]
+		}
+		for _, q := range m.out.Queries {
+			if q.Client != client || q.VIP != vip || (q.Outcome == Unanswered) != !q.Source.IsValid() {
+				t.Errorf("%+v", q)
+			}
 		}
 	})
 }
