@@ -34,14 +34,21 @@ func (a *app) command() *cobra.Command {
 		Short: "Reproducible Linux Virtual Server labs",
 		Long: `lvslab turns an HCL topology into real virtual machines with IPVS, IPIP and
 BIND, runs scheduler experiments in them with dnsperf, takes the lab down and
-leaves an artifact that can be checked line by line.`,
+leaves an artifact that can be checked line by line.
+
+A topology is a FILE, a DIR with .hcl files, or builtin:NAME. Long flags may be
+written with one dash, as in Terraform.`,
+		Example: `  lvslab plan builtin:lvs-tun-dns
+  lvslab apply --keep topology.hcl
+  lvslab exec director.lb -- ipvsadm -Ln
+  lvslab destroy`,
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.start(cmd) },
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.settings.Chdir, "chdir", "", "work as if started in `DIR`")
 	f.BoolVar(&a.json, "json", false, "print versioned JSON lines instead of text")
-	f.DurationVar(&a.settings.LockTimeout, "lock-timeout", 0, "wait that long for a lab that somebody else works on")
+	f.DurationVar(&a.settings.LockTimeout, "lock-timeout", 0, "wait that `DURATION`, for example 30s, for a lab that another process works on")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
 	root.AddCommand(
 		a.applyCommand(), a.planCommand(), a.runCommand(), a.destroyCommand(),
@@ -116,7 +123,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 	if len(args) <= 1 {
 		return nil
 	}
-	return usageError{fmt.Errorf("%s takes at most one lab or topology, got %d arguments", c.CommandPath(), len(args)), c.CommandPath()}
+	return usageError{fmt.Errorf("%s takes at most one argument, got %d", c.CommandPath(), len(args)), c.CommandPath()}
 }
 
 // singleDash accepts Terraform's way of writing long flags (-var, -auto-approve):

@@ -18,6 +18,15 @@ func (a *app) applyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply FILE|DIR|PLANFILE|builtin:NAME",
 		Short: "Create the lab, run its experiments, take it down, leave the artifact",
+		Long: `Create the lab, run what its experiments lack, seal the artifact, evaluate the
+checks, and take the lab down as the lab block's teardown says.
+
+Runs are made once: when the result is complete, apply says so and takes down
+a lab that is still up. A lab without experiments stays up. Apply asks only
+when it would replace or delete something that exists.
+
+Exit codes: 0 done, 1 error, 3 a check failed, 4 a run is not valid, 64 bad
+usage, 130 interrupted.`,
 		Example: `  lvslab apply topology.hcl
   lvslab apply --keep -var iterations=2 builtin:lvs-tun-dns`,
 		Args: exactly("one topology", 1),
@@ -29,15 +38,15 @@ func (a *app) applyCommand() *cobra.Command {
 	f := c.Flags()
 	a.variableFlags(f)
 	f.BoolVar(&o.Keep, "keep", false, "leave the lab up afterwards, whatever its teardown policy")
-	f.BoolVar(&o.Fresh, "fresh", false, "repeat the study even if its results are complete")
+	f.BoolVar(&o.Fresh, "fresh", false, "repeat the study though its result is complete")
 	f.BoolVar(&o.PlanOnly, "plan-only", false, "show the plan and stop")
 	f.BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask before replacing or deleting something that exists")
 	f.StringVar(&o.Results, "results", "results", "put artifacts below `DIR`")
-	f.StringVar(&o.JUnit, "junit", "", "also write the checks as JUnit XML to `FILE`")
-	f.IntVar(&o.Parallelism, "parallelism", 0, "how many resources to work on at once (0: from the machine's cores)")
-	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs; suppresses experiments (repeatable)")
+	f.StringVar(&o.JUnit, "junit", "", "also write checks and runs as JUnit XML to `FILE`")
+	f.IntVar(&o.Parallelism, "parallelism", 0, "work on `N` resources at once (0: 10)")
+	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs; runs no experiments (repeatable)")
 	f.StringArrayVar(&o.Replace, "replace", nil, "make this `NOUN` anew (repeatable)")
-	f.BoolVar(&o.Timings, "timings", false, "print how long each phase took")
+	f.BoolVar(&o.Timings, "timings", false, "print when each phase was done, in seconds since the start")
 	return c
 }
 
@@ -46,7 +55,9 @@ func (a *app) planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan FILE|DIR|builtin:NAME",
 		Short: "Show what apply would do",
-		Args:  exactly("one topology", 1),
+		Example: `  lvslab plan topology.hcl
+  lvslab plan --out study.plan topology.hcl && lvslab apply study.plan`,
+		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			a.exit, err = operation.Plan(c.Context(), &a.settings, args[0], o)
 			return err
@@ -54,12 +65,12 @@ func (a *app) planCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	a.variableFlags(f)
-	f.StringVar(&o.Out, "out", "", "save the plan to `FILE` for apply")
+	f.StringVar(&o.Out, "out", "", "save the plan to `FILE`, which apply carries out as it is")
 	f.BoolVar(&o.DetailedExitCode, "detailed-exitcode", false, "exit 2 when there is something to do")
 	f.BoolVar(&o.Keep, "keep", false, "plan for apply --keep")
 	f.BoolVar(&o.Fresh, "fresh", false, "plan for apply --fresh")
-	f.StringVar(&o.Results, "results", "results", "where the artifacts are, `DIR`")
-	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs (repeatable)")
+	f.StringVar(&o.Results, "results", "results", "look for artifacts below `DIR`")
+	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs; runs no experiments (repeatable)")
 	f.StringArrayVar(&o.Replace, "replace", nil, "make this `NOUN` anew (repeatable)")
 	return c
 }
@@ -69,7 +80,9 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE|DIR|builtin:NAME",
 		Short: "Run the experiments on the lab that is up",
-		Args:  exactly("one topology", 1),
+		Long: `Run the experiments on the lab that is up, whether or not their study is
+complete, and leave it up. The lab must be as the topology says.`,
+		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			a.exit, err = operation.Run(c.Context(), &a.settings, args[0], o)
 			return err
@@ -77,22 +90,25 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	a.variableFlags(c.Flags())
 	c.Flags().StringVar(&o.Results, "results", "results", "put artifacts below `DIR`")
-	c.Flags().StringVar(&o.JUnit, "junit", "", "also write the checks as JUnit XML to `FILE`")
+	c.Flags().StringVar(&o.JUnit, "junit", "", "also write checks and runs as JUnit XML to `FILE`")
 	return c
 }
 
 func (a *app) destroyCommand() *cobra.Command {
 	o := operation.DestroyOptions{Confirm: confirm}
 	c := &cobra.Command{
-		Use:   "destroy [LAB|FILE|DIR]",
+		Use:   "destroy [LAB|FILE|DIR|builtin:NAME]",
 		Short: "Take the lab down and prove that nothing is left",
-		Args:  atMostOne,
+		Long: `Take the lab down and prove that nothing is left. Results, outputs and assigned
+addresses stay. Without an argument: the only lab here, or the only one that
+runs.`,
+		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			a.exit, err = operation.Destroy(c.Context(), &a.settings, first(args), o)
 			return err
 		},
 	}
-	c.Flags().BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask")
+	c.Flags().BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask; needed without a terminal")
 	return c
 }
 

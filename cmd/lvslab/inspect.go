@@ -16,7 +16,9 @@ func (a *app) validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate FILE|DIR|builtin:NAME",
 		Short: "Check a topology without touching the host",
-		Args:  exactly("one topology", 1),
+		Long: `Check a topology without touching the host: all errors at once, each with its
+place and remedy. Variables without a default need a value.`,
+		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			a.exit, err = operation.Validate(c.Context(), &a.settings, args[0])
 			return err
@@ -31,7 +33,10 @@ func (a *app) fmtCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fmt [FILE|DIR|-]",
 		Short: "Rewrite topologies in the canonical layout",
-		Args:  atMostOne,
+		Long: `Rewrite a file, or the .hcl files of a directory (the working directory when
+none is named), in the canonical layout, and print the names of those that
+changed. With - standard input is written to standard output.`,
+		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			path := first(args)
 			if path == "-" {
@@ -47,7 +52,7 @@ func (a *app) fmtCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&check, "check", false, "change nothing; exit 3 when a file would change")
+	c.Flags().BoolVar(&check, "check", false, "change no file; exit 3 when one would change")
 	_ = diff
 	return c
 }
@@ -67,7 +72,7 @@ func (a *app) fmtStdin(c *cobra.Command) error {
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show [LAB|FILE|DIR]",
+		Use:   "show [LAB|FILE|DIR|builtin:NAME]",
 		Short: "Show what the state says and whether the lab is up",
 		Args:  atMostOne,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -82,14 +87,18 @@ func (a *app) outputCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "output [NAME]",
 		Short: "Print the outputs of the last apply",
-		Args:  atMostOne,
+		Long: `Print the outputs of the last apply, also when the lab is gone. Sensitive ones
+are masked unless they are named.`,
+		Example: `  lvslab output
+  lvslab output --raw NAME`,
+		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o.Name, o.JSON, o.Out = first(args), a.json, os.Stdout
 			a.exit, err = operation.Outputs(c.Context(), &a.settings, o)
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the lab, by name or topology, when several are here")
+	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
 	c.Flags().BoolVar(&o.Raw, "raw", false, "print a string, number or bool without quotes")
 	return c
 }

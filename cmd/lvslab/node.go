@@ -13,6 +13,8 @@ func (a *app) execCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "exec NODE -- COMMAND [ARG…]",
 		Short: "Run a command on a node, also while an experiment runs",
+		Long: `Run a command on a node, also while an experiment runs, and end with its exit
+code.`,
 		Example: `  lvslab exec director.lb -- ipvsadm -Ln
   lvslab exec 'backend.ns[0]' -- ip -s link`,
 		Args: cobra.MinimumNArgs(2),
@@ -23,7 +25,7 @@ func (a *app) execCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the lab, by name or topology, when several are here")
+	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) >= 2 {
 			return nil
@@ -38,7 +40,9 @@ func (a *app) sshCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ssh NODE",
 		Short: "Open a shell on a node",
-		Args:  exactly("one node", 1),
+		Example: `  lvslab ssh director.lb
+  lvslab ssh 'backend.ns[0]'`,
+		Args: exactly("one node", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o.Node = args[0]
 			code, err := operation.Exec(c.Context(), &a.settings, o)
@@ -46,7 +50,7 @@ func (a *app) sshCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the lab, by name or topology, when several are here")
+	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
 	return c
 }
 
@@ -55,6 +59,7 @@ func (a *app) logsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs NODE",
 		Short: "Print a node's console",
+		Long:  "Print a node's console, also when the lab is gone.",
 		Args:  exactly("one node", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o.Node = args[0]
@@ -62,7 +67,7 @@ func (a *app) logsCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the lab, by name or topology, when several are here")
-	c.Flags().BoolVarP(&o.Follow, "follow", "f", false, "go on printing what comes")
+	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
+	c.Flags().BoolVarP(&o.Follow, "follow", "f", false, "go on printing what comes, until Ctrl-C")
 	return c
 }
