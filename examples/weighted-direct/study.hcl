@@ -62,7 +62,7 @@ experiment "weights" {
 
 check "the_large_one_gets_more" {
   assert {
-    condition     = experiment.weights.shares["weights=[4,2,1],scheduler=wrr"][backend.dns["large"].id] > 0.5
+    condition     = experiment.weights.shares["weights=4:2:1,scheduler=wrr"][backend.dns["large"].id] > 0.5
     error_message = "${backend.dns["large"].id} with weight 4 of 7 should answer more than half."
   }
 }
