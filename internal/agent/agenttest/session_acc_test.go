@@ -92,6 +92,10 @@ func TestAccSessions(t *testing.T) {
 		}
 	})
 	t.Run("rude visitors", func(t *testing.T) { rude(ctx, t, vm) })
+	// The console is for what matters; visitors come and go without a word.
+	if lines := client.LastLines(vm.Console, 20); len(lines) > 6 {
+		t.Errorf("the console is chatty:\n%s", strings.Join(lines, "\n"))
+	}
 }
 
 func expectExec(ctx context.Context, t *testing.T, c *client.Conn, args []string, stdin string, want int) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func Boot(t testing.TB, node string, wires ...Wire) *VM {
 	check(t, err)
 	args := []string{"-machine", "pc,accel=tcg", "-m", "256", "-smp", "1", "-display", "none", "-nodefaults", "-no-reboot",
 		"-serial", "file:" + vm.Console, "-kernel", img.Kernel, "-initrd", initrd,
-		"-append", "console=ttyS0 quiet mitigations=off panic=-1 rdinit=" + images.AgentPath,
+		"-append", "console=ttyS0 rdinit=" + images.AgentPath + " " + images.KernelArgs,
 		"-drive", "file=" + img.Root + ",format=raw,if=virtio,readonly=on", "-device", "virtio-serial-pci"}
 	for i, port := range append([]string{proto.EnginePort}, proto.UserPorts...) {
 		args = append(args, "-chardev", fmt.Sprintf("socket,id=c%d,path=%s,server=on,wait=off", i, vm.socket(port)),
@@ -156,4 +157,19 @@ func waitFile(t testing.TB, path string) {
 			t.Fatalf("%s did not appear", path)
 		}
 	}
+}
+
+// CPU returns the processor time that the guest has used up to now. On a busy
+// machine it says more than the clock.
+func (vm *VM) CPU(t testing.TB) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", vm.cmd.Process.Pid))
+	check(t, err)
+	// Fields 14 and 15 of proc(5), counted after the name in brackets; USER_HZ is 100.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	user, err := strconv.Atoi(fields[11])
+	check(t, err)
+	system, err := strconv.Atoi(fields[12])
+	check(t, err)
+	return time.Duration(user+system) * 10 * time.Millisecond
 }

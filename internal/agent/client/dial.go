@@ -45,7 +45,7 @@ type DialSpec struct {
 // has just left may take it for data of that visit. Under emulation an answer
 // takes about 5 ms.
 const (
-	helloFirst = 100 * time.Millisecond
+	helloFirst = 25 * time.Millisecond
 	helloMost  = 2 * time.Second
 )
 

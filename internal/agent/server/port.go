@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Port is a byte stream that a host comes to, leaves, and comes back to.
@@ -31,9 +33,11 @@ func (s *Server) ServePort(ctx context.Context, p Port) error {
 			}
 			return fmt.Errorf("port %s: %w", p.Name(), err)
 		}
-		err = s.visit(ctx, p.Name(), stream)
-		if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
-			s.log(fmt.Sprintf("%s: visit ended: %v", p.Name(), err))
+		// How a visit ends is no news: a host that comes back at once is seen as
+		// garbage in the last visit's stream. A stranger is.
+		var stranger *ssh.ServerAuthError
+		if err := s.visit(ctx, p.Name(), stream); errors.As(err, &stranger) {
+			s.log(fmt.Sprintf("%s: a client with another lab's key was refused", p.Name()))
 		}
 	}
 }
