@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 
 	"internal/agent/server/boot": {"internal/agent/server"},
 	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},
-	"internal/ipvsmodel":    {},
+	"internal/ipvsmodel":         {},
 
 	"internal/load":       {"internal/addr", "internal/diag", "internal/lang"},
 	"internal/experiment": {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/agent/proto", "internal/agent/client"},
