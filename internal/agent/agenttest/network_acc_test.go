@@ -98,6 +98,19 @@ func TestAccNetwork(t *testing.T) {
 		_, err = client.Do(ctx, b, proto.SysctlApply, map[string]string{"net.ipv4.ip_default_ttl": "1000"})
 		refused(t, err, proto.CodeInvalid, "net.ipv4.ip_default_ttl")
 	})
+	t.Run("loopback", func(t *testing.T) {
+		lo := proto.LinkSpec{Name: "lo", Addresses: []netip.Prefix{netip.PrefixFrom(vip, 32)}}
+		if st := do(ctx, t, b, proto.LinkApply, lo); len(st.Addresses) != 1 || !st.Up {
+			t.Errorf("lo: %+v", st)
+		}
+		do(ctx, t, b, proto.LinkDelete, proto.LinkRef{Name: "lo"})
+		do(ctx, t, b, proto.Ping, proto.PingSpec{Address: netip.MustParseAddr("127.0.0.1"), TimeoutMS: 3000})
+		if st := do(ctx, t, b, proto.LinkRead, proto.LinkRef{Name: "lo"}); len(st.Addresses) != 0 || !st.Up {
+			t.Errorf("lo after its deletion: %+v", st)
+		}
+		_, err := client.Do(ctx, b, proto.LinkApply, proto.LinkSpec{Name: "wan"})
+		refused(t, err, proto.CodeInvalid, "wan")
+	})
 	t.Run("netem", func(t *testing.T) { netem(ctx, t, a) })
 	t.Run("routes", func(t *testing.T) {
 		r := proto.RouteSpec{To: netip.MustParsePrefix("198.19.0.0/16"), Via: addrB, Dev: "lan"}
