@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/topo"
+	"github.com/lvslab/lvslab/plan/state"
 )
 
 // needLab skips tests that boot machines unless they are asked for.
@@ -55,8 +57,7 @@ func newSite(t testing.TB, topology string) *site {
 			s.dump()
 		}
 		s.run(time.Minute, "destroy", "--auto-approve", "lab.hcl")
-		after := traces(t)
-		for _, x := range subtract(after, before) {
+		for _, x := range append(subtract(traces(t), before), s.own()...) {
 			t.Errorf("left behind: %s", x)
 		}
 		s.onlyKnownFiles()
@@ -176,40 +177,18 @@ func known(base, rel string) bool {
 		strings.Contains(rel, "/backups/") || strings.Contains(rel, "/console/")
 }
 
-// traces lists what a lab could leave on the machine: processes, links, named
-// network namespaces, mounts, registry entries.
+// traces lists what labs could leave on the machine: links, named network
+// namespaces, mounts.
 func traces(t testing.TB) []string {
 	t.Helper()
 	var list []string
-	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range procs {
-		b, err := os.ReadFile(p)
+	for what, pattern := range map[string]string{"link ": "/sys/class/net/*", "namespace ": "/run/netns/*"} {
+		found, err := filepath.Glob(pattern)
 		if err != nil {
-			continue // ended meanwhile
+			t.Fatal(err)
 		}
-		line := strings.ReplaceAll(string(b), "\x00", " ")
-		for _, mark := range []string{"qemu-system", "libvirtd", "lvslab"} {
-			if strings.Contains(filepath.Base(strings.SplitN(line, " ", 2)[0]), mark) {
-				list = append(list, "process "+strings.TrimSpace(line))
-			}
-		}
-	}
-	links, err := filepath.Glob("/sys/class/net/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range links {
-		list = append(list, "link "+filepath.Base(l))
-	}
-	for _, pattern := range []string{"/run/netns/*", "/run/lvslab/*", "/run/lvslab/*/*"} {
-		files, _ := filepath.Glob(pattern)
-		for _, f := range files {
-			if info, err := os.Stat(f); err == nil && !info.IsDir() {
-				list = append(list, "file "+f)
-			}
+		for _, f := range found {
+			list = append(list, what+filepath.Base(f))
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -222,6 +201,50 @@ func traces(t testing.TB) []string {
 		}
 	}
 	sort.Strings(list)
+	return list
+}
+
+// own lists the processes and registry entries of this site's labs: those that
+// name its directory, a lab's lineage, or the tag that all names derive from.
+func (s *site) own() []string {
+	s.t.Helper()
+	marks := []string{s.dir}
+	states, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*"))
+	for _, dir := range states {
+		if st, err := state.Read(dir); err == nil {
+			marks = append(marks, st.Lineage, "lvslab-"+topo.Tag(st.Lineage))
+		}
+	}
+	var list []string
+	note := func(what, text string) {
+		for _, m := range marks {
+			if strings.Contains(text, m) {
+				list = append(list, what+text)
+				return
+			}
+		}
+	}
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, p := range procs {
+		if p == fmt.Sprintf("/proc/%d/cmdline", os.Getpid()) {
+			continue
+		}
+		if b, err := os.ReadFile(p); err == nil { // else it has ended meanwhile
+			line := strings.ReplaceAll(string(b), "\x00", " ")
+			note("process ", line[:min(len(line), 300)])
+		}
+	}
+	entries, err := filepath.Glob("/run/lvslab/*/*")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, _ := os.ReadFile(e)
+		note("registry entry ", e+" "+string(b))
+	}
 	return list
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -216,7 +215,7 @@ func TestAccKilled(t *testing.T) {
 		cancel()
 		if after < 9*time.Second {
 			s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
-			if left := mine(t, s.dir); len(left) > 0 {
+			if left := s.own(); len(left) > 0 {
 				t.Fatalf("killed after %s, destroyed, left: %v", after, left)
 			}
 		}
@@ -308,21 +307,4 @@ func holderPID(t *testing.T, s *site) int {
 		t.Fatalf("no holder in the state: %v\n%s", err, b)
 	}
 	return st.Hypervisor.PID
-}
-
-// mine lists the processes that have a path of the site in their command line.
-func mine(t *testing.T, dir string) []string {
-	t.Helper()
-	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, p := range procs {
-		b, err := os.ReadFile(p)
-		if err == nil && bytes.Contains(b, []byte(dir)) && !strings.Contains(p, strconv.Itoa(os.Getpid())) {
-			out = append(out, strings.ReplaceAll(string(b), "\x00", " "))
-		}
-	}
-	return out
 }

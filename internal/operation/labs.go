@@ -28,7 +28,7 @@ type lab struct {
 func (s *Settings) findLab(ctx context.Context, ref string) (lab, error) {
 	if ref != "" {
 		if _, err := os.Stat(ref); err == nil || strings.HasPrefix(ref, builtinPrefix) {
-			st, err := s.parse(ref)
+			st, err := s.parseConfig(ref)
 			if err != nil {
 				return lab{}, err
 			}
@@ -39,18 +39,25 @@ func (s *Settings) findLab(ctx context.Context, ref string) (lab, error) {
 			return openLab(dir)
 		}
 	}
-	dirs, err := labDirs(ctx)
+	here, elsewhere, err := labDirs(ctx)
 	if err != nil {
 		return lab{}, err
 	}
+	dirs := append(slices.Clone(here), elsewhere...)
 	var found []string
-	for _, d := range dirs {
-		if ref == "" || filepath.Base(d) == ref {
-			found = append(found, d)
+	switch {
+	case ref != "":
+		for _, d := range dirs {
+			if filepath.Base(d) == ref {
+				found = append(found, d)
+			}
 		}
-	}
-	if ref == "" && len(found) > 1 {
-		found = running(ctx, found)
+	case len(here) > 0: // what is here comes before what runs elsewhere
+		if found = here; len(here) > 1 {
+			found = running(ctx, here)
+		}
+	default:
+		found = elsewhere
 	}
 	switch {
 	case len(found) == 1:
@@ -63,7 +70,7 @@ func (s *Settings) findLab(ctx context.Context, ref string) (lab, error) {
 			"%q is neither a topology nor a lab here", ref)
 	}
 	return lab{}, diag.Fail(nil, "Several labs are here", "Name one of them: "+strings.Join(names(dirs), ", ")+".",
-		"%d labs could be meant", len(dirs))
+		"%d labs could be meant", len(found))
 }
 
 func openLab(dir string) (lab, error) {
@@ -71,31 +78,30 @@ func openLab(dir string) (lab, error) {
 	return lab{dir: dir, state: st}, err
 }
 
-// labDirs lists the labs beside the working directory and, after them, those
-// that run on this machine, each once.
-func labDirs(ctx context.Context) ([]string, error) {
+// labDirs lists the labs beside the working directory, and the others that
+// run on this machine.
+func labDirs(ctx context.Context) (here, elsewhere []string, err error) {
 	matches, err := filepath.Glob(filepath.Join(labsDir, "*", "state.json"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var dirs []string
 	for _, m := range matches {
 		abs, err := filepath.Abs(filepath.Dir(m))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		dirs = append(dirs, abs)
+		here = append(here, abs)
 	}
 	entries, err := hypervisor.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, e := range entries {
-		if e.Status == hypervisor.Running && !slices.Contains(dirs, e.LabDir) {
-			dirs = append(dirs, e.LabDir)
+		if e.Status == hypervisor.Running && !slices.Contains(here, e.LabDir) {
+			elsewhere = append(elsewhere, e.LabDir)
 		}
 	}
-	return dirs, nil
+	return here, elsewhere, nil
 }
 
 // running keeps the labs whose hypervisor runs, all of them when none does.

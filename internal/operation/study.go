@@ -39,23 +39,32 @@ type study struct {
 // parse reads a topology up to the point where prior addresses are needed. It
 // touches nothing but the files named.
 func (s *Settings) parse(path string) (*study, error) {
-	var src lang.Source
-	var ds diag.Diagnostics
-	if name, ok := strings.CutPrefix(path, builtinPrefix); ok {
-		text, ok := topologies.Get(name)
-		if !ok {
-			return nil, diag.Fail(nil, "No such built-in topology", "Use one of "+strings.Join(topologies.Names(), ", ")+".", "%q is none of them", name)
-		}
-		src = lang.BuiltinSource(name, text)
-	} else {
-		src, ds = lang.ReadSource(path)
-	}
+	src, ds := s.read(path)
 	return s.parseSource(src, ds)
 }
 
-// parseSource is parse for a source that has been read, with what reading had
-// to say.
-func (s *Settings) parseSource(src lang.Source, ds diag.Diagnostics) (*study, error) {
+// parseConfig reads a topology as far as its name is known: enough to find the
+// lab that was made from it, whatever its variables.
+func (s *Settings) parseConfig(path string) (*study, error) {
+	src, ds := s.read(path)
+	return s.configure(src, ds)
+}
+
+// read returns the text of a topology.
+func (s *Settings) read(path string) (lang.Source, diag.Diagnostics) {
+	name, builtin := strings.CutPrefix(path, builtinPrefix)
+	if !builtin {
+		return lang.ReadSource(path)
+	}
+	text, ok := topologies.Get(name)
+	if !ok {
+		return lang.Source{}, diag.Diagnostics{diag.Errorf("No such built-in topology", "Use one of "+strings.Join(topologies.Names(), ", ")+".", "%q is none of them", name)}
+	}
+	return lang.BuiltinSource(name, text), nil
+}
+
+// configure parses a source that has been read, with what reading had to say.
+func (s *Settings) configure(src lang.Source, ds diag.Diagnostics) (*study, error) {
 	for _, list := range [][]lang.File{src.Files, src.AutoVars} {
 		for _, f := range list {
 			s.remember(map[string][]byte{f.Name: f.Bytes})
@@ -67,15 +76,22 @@ func (s *Settings) parseSource(src lang.Source, ds diag.Diagnostics) (*study, er
 	st := &study{source: src}
 	var more diag.Diagnostics
 	st.config, more = lang.Parse(src)
-	if ds = append(ds, more...); ds.HasErrors() {
-		return nil, ds.Err()
+	ds = append(ds, more...)
+	s.warn(ds)
+	return st, ds.Err()
+}
+
+// parseSource is parse for a source that has been read.
+func (s *Settings) parseSource(src lang.Source, ds diag.Diagnostics) (*study, error) {
+	st, err := s.configure(src, ds)
+	if err != nil {
+		return nil, err
 	}
 	in, err := s.inputs()
 	if err != nil {
 		return nil, err
 	}
-	st.skeleton, more = st.config.Skeleton(in)
-	ds = append(ds, more...)
+	st.skeleton, ds = st.config.Skeleton(in)
 	s.warn(ds)
 	return st, ds.Err()
 }
