@@ -49,9 +49,11 @@ written with one dash, as in Terraform.`,
 	f.StringVar(&a.settings.Chdir, "chdir", "", "work as if started in `DIR`")
 	f.BoolVar(&a.json, "json", false, "print versioned JSON lines instead of text")
 	f.DurationVar(&a.settings.LockTimeout, "lock-timeout", 0, "wait that `DURATION`, for example 30s, for a lab that another process works on")
+	root.Args = noSuchCommand
+	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
 	root.AddCommand(
-		a.applyCommand(), a.planCommand(), a.runCommand(), a.destroyCommand(),
+		a.applyCommand(), a.planCommand(), a.runCommand(), a.destroyCommand(), a.sweepCommand(),
 		a.validateCommand(), a.fmtCommand(), a.showCommand(), a.outputCommand(),
 		a.execCommand(), a.sshCommand(), a.logsCommand(),
 		a.doctorCommand(), a.imageCommand(), a.versionCommand(),
@@ -106,6 +108,18 @@ func (v *variableFlag) Set(s string) error {
 	}
 	*v.into = append(*v.into, operation.Variable{Name: name, Value: value})
 	return nil
+}
+
+// noSuchCommand is the Args of commands that only group others.
+func noSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+		err = fmt.Errorf("%w; did you mean %q?", err, s[0])
+	}
+	return usageError{err, c.CommandPath()}
 }
 
 // exactly is cobra.ExactArgs with a message that names what is missing.

@@ -112,6 +112,24 @@ runs.`,
 	return c
 }
 
+func (a *app) sweepCommand() *cobra.Command {
+	o := operation.SweepOptions{Confirm: confirm}
+	c := &cobra.Command{
+		Use:   "sweep [LAB…]",
+		Short: "Find and remove what labs left on this machine, without their state",
+		Long: `Look through this machine's registry of lab hypervisors and remove those that
+no state knows. Labs that somebody works on are passed over, and so are labs
+that have a state, unless they are named.`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			o.Labs = args
+			a.exit, err = operation.Sweep(c.Context(), &a.settings, o)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask")
+	return c
+}
+
 func first(args []string) string {
 	if len(args) == 0 {
 		return ""

@@ -29,7 +29,7 @@ place and remedy. Variables without a default need a value.`,
 }
 
 func (a *app) fmtCommand() *cobra.Command {
-	var check, diff bool
+	var check bool
 	c := &cobra.Command{
 		Use:   "fmt [FILE|DIR|-]",
 		Short: "Rewrite topologies in the canonical layout",
@@ -40,7 +40,7 @@ changed. With - standard input is written to standard output.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			path := first(args)
 			if path == "-" {
-				return a.fmtStdin(c)
+				return a.fmtStdin(c, check)
 			}
 			changed, err := operation.Format(&a.settings, path, !check)
 			for _, f := range changed {
@@ -53,11 +53,10 @@ changed. With - standard input is written to standard output.`,
 		},
 	}
 	c.Flags().BoolVar(&check, "check", false, "change no file; exit 3 when one would change")
-	_ = diff
 	return c
 }
 
-func (a *app) fmtStdin(c *cobra.Command) error {
+func (a *app) fmtStdin(c *cobra.Command, check bool) error {
 	src, err := io.ReadAll(c.InOrStdin())
 	if err != nil {
 		return fmt.Errorf("reading standard input: %w", err)
@@ -65,6 +64,12 @@ func (a *app) fmtStdin(c *cobra.Command) error {
 	out, err := operation.FormatSource(&a.settings, "<stdin>", src)
 	if err != nil {
 		return err
+	}
+	if check {
+		if !bytes.Equal(src, out) {
+			a.exit = operation.ExitCheckFailed
+		}
+		return nil
 	}
 	_, err = io.Copy(c.OutOrStdout(), bytes.NewReader(out))
 	return err
@@ -120,7 +125,9 @@ func (a *app) versionCommand() *cobra.Command {
 		Use: "version", Short: "Print the version",
 		Args: exactly("no arguments", 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !a.json { // the JSON stream's first line says it already
+			if j, ok := a.view.(jsonView); ok {
+				j.Hello() // the stream's first line says it
+			} else {
 				fmt.Fprintln(c.OutOrStdout(), "lvslab "+version.Version)
 			}
 			return nil
@@ -129,7 +136,9 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func (a *app) imageCommand() *cobra.Command {
-	c := &cobra.Command{Use: "image", Short: "Build, list and remove guest images"}
+	c := &cobra.Command{Use: "image", Args: noSuchCommand, RunE: func(c *cobra.Command, _ []string) error {
+		return usageError{fmt.Errorf("%s needs one of its commands", c.CommandPath()), c.CommandPath()}
+	}, Short: "Build, list and remove guest images"}
 	var refresh bool
 	build := &cobra.Command{
 		Use: "build", Short: "Build the guest image unless it is cached",

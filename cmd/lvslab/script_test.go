@@ -23,6 +23,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LVSLAB_CACHE", e.WorkDir+"/cache")
+			e.Setenv("LVSLAB_REGISTRY", e.WorkDir+"/registry")
 			e.Setenv("NO_COLOR", "1")
 			return nil
 		},

@@ -335,3 +335,17 @@ func (e *evaluator) validateVariable(v *variable) {
 		e.problems.add(d)
 	}
 }
+
+// Missing returns the names of the variables that have neither a default nor
+// a value among the inputs, in declared order.
+func (c *Config) Missing(in Inputs) []string {
+	var ignored problems
+	given := c.settings(in, &ignored)
+	var names []string
+	for _, v := range c.variables {
+		if _, set := given[v.name]; !set && v.def == cty.NilVal {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}

@@ -142,6 +142,16 @@ type foreignHypervisor struct {
 	URI string `json:"uri"`
 }
 
+// foreignURI returns the libvirt of the user's own that a lab lives on, and
+// whether it does.
+func foreignURI(st state.State) (string, bool) {
+	var f foreignHypervisor
+	if len(st.Hypervisor) == 0 || json.Unmarshal(st.Hypervisor, &f) != nil {
+		return "", false
+	}
+	return f.URI, f.URI != ""
+}
+
 // remake makes a machine whose boot has hung anew.
 func (a *applying) remake(ctx context.Context, node string) error {
 	n, err := addr.ParseNoun(node)
@@ -220,15 +230,15 @@ func (p *progress) enrolledOne() {
 // takeDownForeign deletes what a lab has on a libvirt of the user's own.
 func (s *Settings) takeDownForeign(ctx context.Context, store *state.Store) error {
 	st := store.State()
-	var foreign foreignHypervisor
-	if len(st.Hypervisor) == 0 || json.Unmarshal(st.Hypervisor, &foreign) != nil || foreign.URI == "" {
+	uri, foreign := foreignURI(st)
+	if !foreign {
 		return nil
 	}
 	keys, err := openKeys(store.Dir(), store)
 	if err != nil {
 		return err
 	}
-	h, err := connect(ctx, store.Dir(), st.Lineage, keys, nil, foreign.URI, func(n string) string { return n }, func(n string) string { return n })
+	h, err := connect(ctx, store.Dir(), st.Lineage, keys, nil, uri, func(n string) string { return n }, func(n string) string { return n })
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // Destroy takes a lab down and proves that nothing of it is left. The state
 // survives with its lineage and outputs.
 func Destroy(ctx context.Context, s *Settings, ref string, o DestroyOptions) (Exit, error) {
-	l, err := s.findLab(ctx, ref)
+	l, err := s.hereOnly(ctx, ref)
 	if errors.Is(err, state.ErrNone) {
 		s.Events.Emit(NoticeEvent{Text: "Nothing to destroy: this lab was never applied here."})
 		return ExitDone, nil

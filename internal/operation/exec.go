@@ -146,7 +146,7 @@ func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*cl
 	if err != nil {
 		return nil, nil, err
 	}
-	if holder == nil && len(l.state.Hypervisor) > 0 {
+	if _, foreign := foreignURI(l.state); holder == nil && !foreign {
 		return nil, nil, diag.Fail(errNotUp, "The lab is not up", "Apply it again with --keep.", "the hypervisor of lab %s has ended", l.state.Lab)
 	}
 	keys, err := openKeys(l.dir, nil)

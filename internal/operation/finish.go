@@ -41,7 +41,7 @@ func (a *applying) conclude(ctx context.Context, w *artifact.Writer) (Exit, erro
 	for _, check := range c.Checks {
 		a.Events.Emit(CheckEvent{Name: check.Name, Passed: check.Passed, Message: check.Message})
 	}
-	downErr := a.tearDownByPolicy(ctx, w != nil)
+	downErr := a.tearDownByPolicy(ctx, w != nil, exit)
 	if dir != "" {
 		own, err := owner()
 		cerr := artifact.Close(dir, artifact.Closing{DestroyedS: a.timings.DestroyedS, Outcome: outcome(exit), ExitCode: int(exit)}, own)
@@ -170,10 +170,12 @@ func (a *applying) storeOutputs(c lang.Conclusion, dir string) error {
 }
 
 // tearDownByPolicy takes the lab down unless it is to be kept. Without runs the
-// lab itself is the result, and stays.
-func (a *applying) tearDownByPolicy(ctx context.Context, ran bool) error {
+// lab itself is the result, and stays. A failed check is a result; counts that
+// broke are a reason to look at the lab.
+func (a *applying) tearDownByPolicy(ctx context.Context, ran bool, exit Exit) error {
 	policy := a.study.topology.Lab.Teardown
-	if a.opts.Keep || !ran || policy == lang.TeardownNever {
+	good := exit == ExitDone || exit == ExitCheckFailed
+	if a.opts.Keep || !ran || policy == lang.TeardownNever || policy == lang.TeardownOnSuccess && !good {
 		return nil
 	}
 	a.host.close()
@@ -200,7 +202,7 @@ func (a *applying) show(c lang.Conclusion, dir, screen string) error {
 	if screen == "" {
 		return nil
 	}
-	if a.opts.Keep {
+	if a.host != nil {
 		screen += "\nThe lab is up:\n" + strings.Join(a.handles(), "\n")
 	}
 	a.Events.Emit(SummaryEvent{Text: screen, Artifact: dir})

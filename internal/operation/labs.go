@@ -22,6 +22,17 @@ type lab struct {
 	state state.State
 }
 
+// hereOnly is findLab for commands that take away: without a name they never
+// reach for a lab of another directory.
+func (s *Settings) hereOnly(ctx context.Context, ref string) (lab, error) {
+	if ref == "" {
+		if here, _, err := labDirs(ctx); err == nil && len(here) == 0 {
+			return lab{}, diag.Fail(nil, "No lab here", "Name the topology or the lab, or go to its directory.", "there is no %s directory here", labsDir)
+		}
+	}
+	return s.findLab(ctx, ref)
+}
+
 // findLab finds the lab that ref names: a topology (file, directory, builtin),
 // or a lab's name among those beside the working directory and those that run
 // on this machine. An empty ref means the only one there is.
@@ -141,10 +152,13 @@ func Show(ctx context.Context, s *Settings, ref string) (Exit, error) {
 		return ExitError, err
 	}
 	var b strings.Builder
+	uri, foreign := foreignURI(l.state)
 	status := "down"
 	switch {
 	case h != nil:
 		status = fmt.Sprintf("up, hypervisor process %d", h.PID)
+	case foreign:
+		status = "on " + uri
 	case len(l.state.Resources) > 0:
 		status = "gone: its hypervisor has ended; apply makes it anew"
 	}

@@ -148,18 +148,26 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 	}{1, a.study.topology.Lab.Name, addresses, changes, len(a.todo), trials}, "", "  ")
 }
 
+// showOnly makes the plan and shows it, without lock and effect.
+func (a *applying) showOnly(ctx context.Context) (Exit, error) {
+	defer func() { a.host.close(); a.host = nil }()
+	if err := a.preview(ctx); err != nil {
+		return ExitError, err
+	}
+	if err := a.showPlan(); err != nil {
+		return ExitError, err
+	}
+	return ExitDone, a.asPlanned()
+}
+
 // Plan shows what apply would do and changes nothing.
 func Plan(ctx context.Context, s *Settings, path string, o PlanOptions) (Exit, error) {
 	a, err := s.prepare(path, ApplyOptions{Keep: o.Keep, Fresh: o.Fresh, Results: o.Results, Target: o.Target, Replace: o.Replace})
 	if err != nil {
 		return ExitError, err
 	}
-	defer func() { a.host.close() }()
-	if err := a.preview(ctx); err != nil {
-		return ExitError, err
-	}
-	if err := a.showPlan(); err != nil {
-		return ExitError, err
+	if exit, err := a.showOnly(ctx); err != nil {
+		return exit, err
 	}
 	if o.Out != "" {
 		if err := a.save(o.Out, path); err != nil {

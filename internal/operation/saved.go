@@ -72,6 +72,10 @@ func (s *Settings) prepareSaved(path string, o ApplyOptions) (*applying, error) 
 		return nil, diag.Fail(nil, "Variables belong to the plan", "Leave -var and -var-file out, or make another plan with them.",
 			"%s was made with its own", path)
 	}
+	if o.Keep || o.Fresh || len(o.Target) > 0 || len(o.Replace) > 0 {
+		return nil, diag.Fail(nil, "Choices belong to the plan", "Leave --keep, --fresh, --target and --replace out, or make another plan with them.",
+			"%s was made with its own", path)
+	}
 	o.Keep, o.Fresh, o.Results, o.Target, o.Replace = in.Keep, in.Fresh, in.Results, in.Target, in.Replace
 	o.AutoApprove = true // it was looked at when it was made
 	s.pinned = &in.Inputs

@@ -173,11 +173,34 @@ func readState(dir string) (state.State, bool, error) {
 	return st, err == nil, err
 }
 
+// validateOpen validates a topology whose variables have no values: they are
+// unknown but typed then. When that finds nothing, the values were all that
+// was missing, and the topology is valid as far as it can be said.
+func (s *Settings) validateOpen(path string, cause error) (Exit, error) {
+	st, err := s.parseConfig(path)
+	if err != nil {
+		return ExitError, err
+	}
+	in, err := s.inputs()
+	if err != nil {
+		return ExitError, err
+	}
+	missing := st.config.Missing(in)
+	if len(missing) == 0 {
+		return ExitError, cause
+	}
+	if ds := st.config.Check(in); ds.HasErrors() {
+		return ExitError, ds.Err()
+	}
+	s.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The topology is valid as far as it can be said without a value for %s.", strings.Join(missing, ", "))})
+	return ExitDone, nil
+}
+
 // Validate checks a topology without touching the host.
 func Validate(_ context.Context, s *Settings, path string) (Exit, error) {
 	st, err := s.parse(path)
 	if err != nil {
-		return ExitError, err
+		return s.validateOpen(path, err)
 	}
 	if err := s.resolve(st, nil, state.NewLineage()); err != nil {
 		return ExitError, err

@@ -20,13 +20,17 @@ type JSON struct {
 	mu  sync.Mutex
 	w   io.Writer
 	now func() time.Time
+
+	hello sync.Once
 }
 
-// NewJSON makes the view and writes the version line.
-func NewJSON(w io.Writer) *JSON {
-	j := &JSON{w: w, now: time.Now}
-	j.line("version", map[string]any{"ui": JSONVersion, "lvslab": version.Version})
-	return j
+// NewJSON makes the view. The version line comes before the first other one,
+// so that commands whose output is somebody else's (exec, ssh, logs) stay pure.
+func NewJSON(w io.Writer) *JSON { return &JSON{w: w, now: time.Now} }
+
+// Hello writes the version line unless it has been written.
+func (j *JSON) Hello() {
+	j.hello.Do(func() { j.write("version", map[string]any{"ui": JSONVersion, "lvslab": version.Version}) })
 }
 
 // Emit implements operation.Events.
@@ -44,6 +48,11 @@ func (j *JSON) Emit(e operation.Event) {
 func (j *JSON) Result(kind string, v any) { j.line(kind, v) }
 
 func (j *JSON) line(kind string, body any) {
+	j.Hello()
+	j.write(kind, body)
+}
+
+func (j *JSON) write(kind string, body any) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		raw, _ = json.Marshal(map[string]string{"error": err.Error()})

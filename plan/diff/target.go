@@ -36,7 +36,7 @@ func (c *computation) targeted() (map[addr.Resource]bool, error) {
 	}
 	for _, t := range c.Targets {
 		if !hit[t] {
-			return nil, diag.Fail(nil, "target matches nothing", "lvslab state list and lvslab show print all addresses",
+			return nil, diag.Fail(nil, "target matches nothing", "lvslab show prints all addresses",
 				"nothing is called %s, neither in the topology nor in the state", t)
 		}
 	}
