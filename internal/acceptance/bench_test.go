@@ -14,6 +14,7 @@ import (
 
 	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/agent/binary"
+	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
 // BenchmarkLab measures one apply of the paper's study against the time that
@@ -62,7 +63,7 @@ func plainBoot(b *testing.B, n int) float64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	began := time.Now()
 	ready := make(chan error, n)
@@ -78,10 +79,15 @@ func plainBoot(b *testing.B, n int) float64 {
 }
 
 func bootOne(ctx context.Context, img images.Image, initrd string) error {
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-machine", "pc,accel=tcg", "-m", "256", "-nodefaults", "-display", "none",
-		"-kernel", img.Kernel, "-initrd", initrd, "-append", "console=ttyS0 rdinit=/lvslab-agent quiet mitigations=off panic=-1",
-		"-drive", "file="+img.Root+",format=raw,if=virtio,readonly=on", "-device", "virtio-serial-pci", "-device", "virtio-rng-pci",
-		"-serial", "stdio", "-no-reboot", "-nic", "none")
+	args := []string{"-machine", "pc,accel=tcg", "-m", "256", "-nodefaults", "-display", "none",
+		"-kernel", img.Kernel, "-initrd", initrd, "-append", "console=ttyS0 rdinit=/lvslab-agent " + images.KernelArgs,
+		"-drive", "file=" + img.Root + ",format=raw,if=virtio,readonly=on", "-device", "virtio-serial-pci", "-device", "virtio-rng-pci",
+		"-serial", "stdio", "-no-reboot", "-nic", "none"}
+	// The agent waits for its ports: a guest without them would never be ready.
+	for i, port := range append([]string{proto.EnginePort}, proto.UserPorts...) {
+		args = append(args, "-chardev", fmt.Sprintf("null,id=c%d", i), "-device", fmt.Sprintf("virtserialport,chardev=c%d,name=%s", i, port))
+	}
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
