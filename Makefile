@@ -11,15 +11,27 @@ AGENT   := internal/agent/binary/lvslab-agent
 PACKAGES := qemu-system-x86 libvirt-daemon libvirt-daemon-driver-qemu \
             mmdebstrap squashfs-tools kmod cpio zstd xz-utils iproute2 seabios
 
-.PHONY: all setup build agent demo test test-unit test-acc bench lint clean
+# What only the tests need: a C compiler for the race detector, and BIND's own
+# word on the zones that lvslab writes.
+TEST_PACKAGES := gcc libc6-dev bind9-utils
+
+.PHONY: all setup setup-test build agent demo test test-unit test-acc bench lint clean
 
 all: build
 
 setup: ## install the host packages that are missing
-	@missing=; for p in $(PACKAGES); do \
+	@$(call install,$(PACKAGES))
+
+setup-test: setup ## the same for the tests
+	@$(call install,$(TEST_PACKAGES))
+
+# install PACKAGES: those that are not there, and says so.
+define install
+missing=; for p in $(1); do \
 	  dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "setup: installing$$missing"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+endef
 
 build: agent ## bin/lvslab, with the agent inside
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/lvslab ./cmd/lvslab
@@ -36,11 +48,11 @@ lint: ## formatting, vet
 
 test: lint test-unit test-acc ## everything that CI runs
 
-test-unit: agent ## pure tests, with the race detector
+test-unit: agent setup-test ## pure tests, with the race detector
 	$(GO) test -race ./...
 
 # One package at a time: the labs of two packages would fight for two cores.
-test-acc: setup build ## tests that boot real virtual machines under emulation
+test-acc: setup-test build ## tests that boot real virtual machines under emulation
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^TestAcc' ./...
 
 bench: setup build ## ratios in one run, printed as a table
