@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -204,10 +206,9 @@ func traces(t testing.TB) []string {
 	return list
 }
 
-// own lists the processes and registry entries of this site's labs: those that
-// name its directory, a lab's lineage, or the tag that all names derive from.
-func (s *site) own() []string {
-	s.t.Helper()
+// marks are what this site's labs can be known by: its directory, a lab's
+// lineage, and the tag that all names derive from.
+func (s *site) marks() []string {
 	marks := []string{s.dir}
 	states, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*"))
 	for _, dir := range states {
@@ -215,35 +216,60 @@ func (s *site) own() []string {
 			marks = append(marks, st.Lineage, "lvslab-"+topo.Tag(st.Lineage))
 		}
 	}
-	var list []string
-	note := func(what, text string) {
-		for _, m := range marks {
-			if strings.Contains(text, m) {
-				list = append(list, what+text)
-				return
-			}
-		}
-	}
+	return marks
+}
+
+// processes maps the processes of this site's labs to their command lines.
+func (s *site) processes() map[int]string {
+	s.t.Helper()
+	found := map[int]string{}
 	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	marks := s.marks()
 	for _, p := range procs {
-		if p == fmt.Sprintf("/proc/%d/cmdline", os.Getpid()) {
-			continue
+		pid, err := strconv.Atoi(strings.Split(p, "/")[2])
+		b, rerr := os.ReadFile(p)
+		if err != nil || rerr != nil || pid == os.Getpid() {
+			continue // it has ended meanwhile
 		}
-		if b, err := os.ReadFile(p); err == nil { // else it has ended meanwhile
-			line := strings.ReplaceAll(string(b), "\x00", " ")
-			note("process ", line[:min(len(line), 300)])
+		line := strings.ReplaceAll(string(b), "\x00", " ")
+		if slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(line, m) }) {
+			found[pid] = line
 		}
+	}
+	return found
+}
+
+// pids returns the processes whose command line holds all the texts.
+func (s *site) pids(texts ...string) []int {
+	var out []int
+	for pid, line := range s.processes() {
+		if !slices.ContainsFunc(texts, func(x string) bool { return !strings.Contains(line, x) }) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// own lists the processes and registry entries of this site's labs.
+func (s *site) own() []string {
+	s.t.Helper()
+	var list []string
+	for pid, line := range s.processes() {
+		list = append(list, fmt.Sprintf("process %d %s", pid, line[:min(len(line), 300)]))
 	}
 	entries, err := filepath.Glob("/run/lvslab/*/*")
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	marks := s.marks()
 	for _, e := range entries {
 		b, _ := os.ReadFile(e)
-		note("registry entry ", e+" "+string(b))
+		if slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(e+string(b), m) }) {
+			list = append(list, "registry entry "+e)
+		}
 	}
 	return list
 }

@@ -10,8 +10,10 @@ package diag
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -123,6 +125,30 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
+// Merged returns the list with messages that differ in nothing but the address
+// told once, for all of their addresses: one dead machine fails everything that
+// was to be set on it.
+func (ds Diagnostics) Merged() Diagnostics {
+	var out Diagnostics
+	type text struct{ summary, detail, remedy string }
+	at := map[text]int{}
+	addresses := map[int][]string{}
+	for _, d := range ds {
+		key := text{d.Summary, d.Detail, d.Remedy}
+		i, known := at[key]
+		switch {
+		case !known || d.Subject != nil:
+			i = len(out)
+			at[key], addresses[i] = i, []string{d.Address}
+			out = append(out, d)
+		case d.Address != "" && !slices.Contains(addresses[i], d.Address):
+			addresses[i] = append(addresses[i], d.Address)
+			out[i].Address = strings.TrimPrefix(strings.Join(addresses[i], ", "), ", ")
+		}
+	}
+	return out
+}
+
 // Sort orders the list by file and position; messages without a place come
 // last, in the order in which they were added.
 func (ds Diagnostics) Sort() {
@@ -152,10 +178,14 @@ func Fail(err error, summary, remedy, format string, args ...any) *Failure {
 }
 
 func (f *Failure) Error() string {
-	if f.Err == nil {
+	cause := ""
+	if f.Err != nil {
+		cause = f.Err.Error()
+	}
+	if cause == "" {
 		return f.Diagnostic.String()
 	}
-	return f.Diagnostic.String() + ": " + f.Err.Error()
+	return f.Diagnostic.String() + ": " + cause
 }
 
 // Unwrap returns the cause.
@@ -193,16 +223,43 @@ func From(err error) Diagnostics {
 	var f *Failure
 	if errors.As(err, &f) {
 		d := f.Diagnostic
-		if f.Err != nil {
-			if cause := f.Err.Error(); d.Detail == "" {
-				d.Detail = cause
-			} else if cause != "" {
-				d.Detail += ": " + cause
-			}
+		if cause := causeText(f.Err); d.Detail == "" {
+			d.Detail = cause
+		} else if cause != "" {
+			d.Detail += ": " + cause
 		}
 		return Diagnostics{d}
 	}
-	return Diagnostics{{Severity: Error, Summary: err.Error()}}
+	return Diagnostics{{Severity: Error, Summary: err.Error(), Remedy: systemRemedy(err)}}
+}
+
+// systemRemedy is what to do about errors of the system that can come from
+// anywhere; their text names the path.
+func systemRemedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "Free space on the file system of the path that is named."
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
+		return "Make the path that is named writable for this user, or run lvslab with sudo."
+	}
+	return ""
+}
+
+// causeText is what a cause adds to a message. A cause that is a message itself
+// gives what is wrong: the remedy is the outer one's.
+func causeText(err error) string {
+	if err == nil {
+		return ""
+	}
+	var inner *Failure
+	if !errors.As(err, &inner) || err.Error() == "" {
+		return err.Error()
+	}
+	d := From(inner)[0]
+	if d.Detail == "" {
+		return d.Summary
+	}
+	return d.Summary + ": " + d.Detail
 }
 
 // FromHCL converts HCL's diagnostics. HCL has no field for the remedy: its

@@ -58,8 +58,9 @@ func (l Loan) GiveBack(ctx context.Context, lab *Lab) error {
 		if detail = strings.Join(differences(l.Services, state.Services), "; "); detail == "" {
 			return nil
 		}
+		detail = ": " + detail
 	}
 	return diag.Fail(err, "Borrowed settings were not given back",
 		"Run lvslab apply again: it compares the director with the topology and repairs it.",
-		"%s had borrowed the services of %s. %s", l.Borrower, l.Director, detail)
+		"%s had borrowed the services of %s%s", l.Borrower, l.Director, detail)
 }

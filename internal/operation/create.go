@@ -29,6 +29,9 @@ func (a *applying) connectRunning(ctx context.Context) error {
 	}
 	var err error
 	a.host, err = connect(ctx, a.dir, a.state().Lineage, a.keys, a.holder, a.study.topology.Provider.URI, a.hostname, a.domainName)
+	if err == nil {
+		a.host.nodes.fate = a.fate
+	}
 	return err
 }
 
@@ -102,6 +105,7 @@ func (a *applying) create(ctx context.Context) error {
 		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.opts.Parallelism,
 		Abort: abort, Observe: progress.observe,
 	})
+	a.host.nodes.remake = nil // from here on a machine made anew would lack its settings
 	if err := res.Err(); err != nil {
 		return err
 	}
@@ -205,6 +209,9 @@ func (a *applying) newProgress() *progress {
 func (p *progress) observe(e walk.Event) {
 	ev := ResourceEvent{Address: e.Change.Addr.String(), Action: string(e.Op), State: string(e.Kind), Took: e.Took.Seconds()}
 	p.a.Events.Emit(ev)
+	if e.Kind == walk.Done && e.Op == plan.Delete && e.Change.Type == schema.TypeDomain {
+		p.a.host.nodes.drop(e.Change.Addr.Noun.String()) // what comes after it is another machine
+	}
 	host := e.Change.Type == schema.TypeDomain || e.Change.Type == schema.TypeNetwork
 	if e.Kind != walk.Done || e.Op != plan.Create || !host {
 		return

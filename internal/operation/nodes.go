@@ -3,14 +3,16 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/provider"
 )
 
 // firstContact bounds the time from a VM's creation to its enrolment. Five
@@ -33,6 +35,11 @@ type nodes struct {
 	console func(node string) string
 	// remake makes a machine whose boot has hung anew; nil when there is none to remake.
 	remake func(ctx context.Context, node string) error
+	// fate says what has become of a machine that cannot be reached, nil when it
+	// seems to run; nil when nobody can tell.
+	fate func(ctx context.Context, node string) error
+	// quiet is how long a console may stay silent during a boot; 0 = silentBoot.
+	quiet time.Duration
 
 	mu       sync.Mutex
 	slots    map[string]*slot
@@ -43,6 +50,8 @@ type nodes struct {
 type slot struct {
 	mu   sync.Mutex
 	conn *client.Conn
+	// crash is why the guest went down under the connection, nil while it is up.
+	crash atomic.Pointer[error]
 }
 
 // caller returns the connection to a machine and the id of its boot.
@@ -59,13 +68,16 @@ func (n *nodes) caller(ctx context.Context, node string) (client.Caller, string,
 	n.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if crash := s.crash.Load(); crash != nil {
+		return nil, "", *crash // what this operation has set there is gone
+	}
 	if s.conn != nil {
 		select {
 		case <-s.conn.Done():
 			s.conn.Close()
 			s.conn = nil
 		default:
-			return s.conn, s.conn.BootID(), nil
+			return steady{s.conn, n, s}, s.conn.BootID(), nil
 		}
 	}
 	conn, err := n.contact(ctx, node)
@@ -73,15 +85,18 @@ func (n *nodes) caller(ctx context.Context, node string) (client.Caller, string,
 		return nil, "", err
 	}
 	s.conn = conn
-	return conn, conn.BootID(), nil
+	n.watchConsole(node, s, conn)
+	return steady{conn, n, s}, conn.BootID(), nil
 }
 
-// contact dials a machine. A boot that hung is tried once more: under
+// contact dials a machine. A boot that hung or failed is tried once more: under
 // emulation one in some hundred stops before its first line.
 func (n *nodes) contact(ctx context.Context, node string) (*client.Conn, error) {
 	conn, err := n.dial(ctx, node)
 	var boot *client.BootError
-	if !errors.As(err, &boot) || n.remake == nil || ctx.Err() != nil {
+	var died *hypervisorDied
+	ended := errors.Is(err, provider.ErrGone) && !errors.As(err, &died)
+	if !errors.As(err, &boot) && !ended || n.remake == nil || ctx.Err() != nil {
 		return conn, err
 	}
 	if rerr := n.remake(ctx, node); rerr != nil {
@@ -97,10 +112,14 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	quiet := n.quiet
+	if quiet == 0 {
+		quiet = silentBoot
+	}
 	conn, err := client.WaitReady(ctx, client.DialSpec{
-		Node: node, Open: n.open(node), ClientKey: n.keys.client.Private, HostKey: host.Public,
+		Node: node, Open: n.opener(node), ClientKey: n.keys.client.Private, HostKey: host.Public,
 		Enrol: &proto.Enrol{Node: node, Hostname: n.name(node), HostKey: host.Private},
-	}, client.Console{Path: n.console(node), Quiet: silentBoot})
+	}, client.Console{Path: n.console(node), Quiet: patience(quiet, runtime.NumCPU())})
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +127,21 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 		n.enrolled(node, e)
 	}
 	return conn, nil
+}
+
+// opener opens a machine's port; when there is nothing to open any more it
+// says why, which ends the waiting for it.
+func (n *nodes) opener(node string) func(context.Context) (net.Conn, error) {
+	open := n.open(node)
+	return func(ctx context.Context) (net.Conn, error) {
+		conn, err := open(ctx)
+		if err != nil && n.fate != nil && ctx.Err() == nil {
+			if end := n.fate(ctx, node); end != nil {
+				return nil, end
+			}
+		}
+		return conn, err
+	}
 }
 
 // drop closes the connection to a machine that is about to go.
@@ -152,7 +186,7 @@ type lazyCaller struct {
 func (l lazyCaller) Call(ctx context.Context, calls []proto.Envelope) ([]proto.Result, error) {
 	c, _, err := l.nodes.caller(ctx, l.node)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l.node, err)
+		return nil, err // who uses this names the node
 	}
 	return c.Call(ctx, calls)
 }

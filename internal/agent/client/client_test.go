@@ -260,11 +260,12 @@ func TestSilentAndPanickingBoots(t *testing.T) {
 		console, want string
 		quiet, all    time.Duration
 	}{
-		"silent":       {"a\nb\n", "nothing on its console for 300ms and no answer from the agent", 300 * time.Millisecond, time.Minute},
-		"no console":   {"", "; its console is empty", 300 * time.Millisecond, time.Minute},
-		"kernel panic": {"x\n[ 1.0] Kernel panic - not syncing: VFS\nend\n", "Kernel panic - not syncing: VFS; last console lines", time.Minute, time.Minute},
-		"agent":        {"lvslab-agent: fatal: mount /dev/vda: no such device\n", "lvslab-agent: fatal: mount /dev/vda", time.Minute, time.Minute},
-		"time is up":   {"a\n", "time is up; last console lines:\n  a", time.Minute, 250 * time.Millisecond},
+		"silent":        {"a\nb\n", "nothing on its console for 300ms and no answer from the agent", 300 * time.Millisecond, time.Minute},
+		"no console":    {"", "; its console is empty", 300 * time.Millisecond, time.Minute},
+		"kernel panic":  {"x\n[ 1.0] Kernel panic - not syncing: VFS\nend\n", "Kernel panic - not syncing: VFS; last console lines", time.Minute, time.Minute},
+		"came up since": {"[ 1.0] Kernel panic - not syncing: sysrq\nlvslab-agent: ports open, 6.01 s after boot\n", "time is up", time.Minute, 250 * time.Millisecond},
+		"agent":         {"lvslab-agent: fatal: mount /dev/vda: no such device\n", "lvslab-agent: fatal: mount /dev/vda", time.Minute, time.Minute},
+		"time is up":    {"a\n", "time is up; last console lines:\n  a", time.Minute, 250 * time.Millisecond},
 	} {
 		path := filepath.Join(t.TempDir(), "console")
 		if c.console != "" {
@@ -289,6 +290,66 @@ func TestSilentAndPanickingBoots(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := WaitReady(ctx, spec, Console{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestPanicShowsTheLinesAroundIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "console")
+	text := "lvslab-agent: ports open, 6 s after boot\nb\nc\nd\ne\nf\n[ 9.1] Kernel panic - not syncing: Fatal\n1\n2\n3\n4\n5\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reason, around := Panic(path, 0)
+	if reason != "Kernel panic - not syncing: Fatal" || strings.Join(around, " ") != "b c d e f [ 9.1] Kernel panic - not syncing: Fatal 1 2 3" {
+		t.Errorf("%q %q", reason, around)
+	}
+	if reason, around := Panic(path, int64(len(text))); reason != "" || around != nil {
+		t.Errorf("nothing was said since: %q %q", reason, around)
+	}
+}
+
+func TestAwaitCrash(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "console")
+	up := "lvslab-agent: ports open, 6 s after boot\n"
+	panicked := "[ 1.0] Kernel panic - not syncing: an earlier one\n"
+	for name, c := range map[string]struct{ had, says, want string }{
+		"panic":                {panicked + up, "Kernel panic - not syncing: now\n", "Kernel panic - not syncing: now"},
+		"reboot":               {panicked + up, up, "it has booted again"},
+		"chat":                 {panicked + up, "[ 9.9] a message\n", ""},
+		"contact was quicker":  {"", up, ""},
+		"and then it rebooted": {"", up + up, "it has booted again"},
+	} {
+		if err := os.WriteFile(path, []byte(c.had), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		from := ConsoleSize(path)
+		// Late enough for the watcher to have looked at what there was.
+		time.AfterFunc(150*time.Millisecond, func() { _ = os.WriteFile(path, []byte(c.had+c.says), 0o600) })
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		if c.want == "" {
+			cancel()
+			ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+		}
+		if got, _ := AwaitCrash(ctx, path, from); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+		cancel()
+	}
+	if ConsoleSize(filepath.Join(t.TempDir(), "none")) != 0 {
+		t.Error("a console that is not there has a size")
+	}
+}
+
+func TestDialEndsWhenTheMachineIsGone(t *testing.T) {
+	key, err := NewKey("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := diag.Fail(nil, "client.c has ended", "Apply again.", "its QEMU is gone")
+	spec := DialSpec{Node: "client.c", ClientKey: key.Private, HostKey: key.Public,
+		Open: func(context.Context) (net.Conn, error) { return nil, gone }}
+	if _, err := Dial(t.Context(), spec); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
 	}
 }
 

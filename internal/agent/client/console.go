@@ -28,15 +28,14 @@ type BootError struct {
 }
 
 func (e *BootError) Error() string {
-	text := fmt.Sprintf("%s did not come up: %s", e.Node, e.Reason)
 	if len(e.Lines) == 0 {
-		return text + "; its console is empty"
+		return e.Reason + "; its console is empty"
 	}
-	return text + "; last console lines:\n  " + strings.Join(e.Lines, "\n  ")
+	return e.Reason + "; last console lines:\n  " + strings.Join(e.Lines, "\n  ")
 }
 
 // consoleLines is how many of the console's last lines an error shows.
-const consoleLines = 50
+const consoleLines = 20
 
 // consoleEvery is how often the console is looked at; a look is one stat.
 const consoleEvery = 100 * time.Millisecond
@@ -49,8 +48,9 @@ func WaitReady(ctx context.Context, spec DialSpec, console Console) (*Conn, erro
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if reason := watch(ctx, console); reason != "" {
-			cancel(&BootError{Node: spec.Node, Reason: reason, Lines: LastLines(console.Path, consoleLines)})
+		if boot := watch(ctx, console); boot != nil {
+			boot.Node = spec.Node
+			cancel(boot)
 		}
 	}()
 	c, err := Dial(ctx, spec)
@@ -68,28 +68,31 @@ func WaitReady(ctx context.Context, spec DialSpec, console Console) (*Conn, erro
 		boot = &BootError{Node: spec.Node, Reason: "time is up", Lines: LastLines(console.Path, consoleLines)}
 	}
 	return nil, diag.Fail(boot, spec.Node+" did not come up",
-		"Apply again. If it stays so, give the machine more memory, or run `lvslab doctor`.", "%s", boot.Reason)
+		"Apply again. If it stays so, give the machine more memory, or run `lvslab doctor`.", "")
 }
 
-// watch returns why the boot is given up, "" when ctx ended first.
-func watch(ctx context.Context, console Console) string {
+// watch returns why the boot is given up, nil when ctx ended first.
+func watch(ctx context.Context, console Console) *BootError {
 	tick := time.NewTicker(consoleEvery)
 	defer tick.Stop()
 	size, changed := int64(0), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return ""
+			return nil
 		case <-tick.C:
 		}
 		if st, err := os.Stat(console.Path); err == nil && st.Size() != size {
 			size, changed = st.Size(), time.Now()
-			if line := panicLine(console.Path); line != "" {
-				return line
+			if reason, around := Panic(console.Path, 0); reason != "" {
+				return &BootError{Reason: reason, Lines: around}
 			}
 		}
 		if console.Quiet > 0 && time.Since(changed) > console.Quiet {
-			return fmt.Sprintf("nothing on its console for %s and no answer from the agent", console.Quiet)
+			return &BootError{
+				Reason: fmt.Sprintf("nothing on its console for %s and no answer from the agent", console.Quiet.Round(time.Second/10)),
+				Lines:  LastLines(console.Path, consoleLines),
+			}
 		}
 	}
 }
@@ -97,15 +100,82 @@ func watch(ctx context.Context, console Console) string {
 // panicMarks are what the kernel and the agent print when all is over.
 var panicMarks = []string{"Kernel panic - not syncing", "lvslab-agent: fatal: "}
 
-func panicLine(path string) string {
-	for _, line := range LastLines(path, consoleLines) {
+// upMark is what the agent prints at the end of a good boot.
+const upMark = "lvslab-agent: ports open"
+
+// Of a panic's text the lines before it say what led there, and a few after it
+// which process it was; the stack that follows fills a screen.
+const (
+	linesBefore = 5
+	linesAfter  = 3
+)
+
+// Panic looks for the end of a guest in its console after the first from
+// bytes: it returns what the kernel or the agent said and the lines around it,
+// "" when there was none or the guest has come up again since.
+func Panic(path string, from int64) (reason string, around []string) {
+	lines := linesOf(path, from)
+	for at, line := range lines {
+		if strings.Contains(line, upMark) {
+			reason = ""
+		}
 		for _, mark := range panicMarks {
-			if i := strings.Index(line, mark); i >= 0 {
-				return line[i:]
+			if i := strings.Index(line, mark); i >= 0 && reason == "" {
+				reason, around = line[i:], lines[max(0, at-linesBefore):min(len(lines), at+1+linesAfter)]
 			}
 		}
 	}
-	return ""
+	if reason == "" {
+		return "", nil
+	}
+	return reason, around
+}
+
+// AwaitCrash waits until the console shows, after its first from bytes, that a
+// guest that was up has panicked or has booted again, and says which, with the
+// lines around it. It returns "" when ctx ended first. The guest's ports tell
+// nothing of it: QEMU keeps them open over a reboot.
+func AwaitCrash(ctx context.Context, path string, from int64) (reason string, around []string) {
+	tick := time.NewTicker(consoleEvery)
+	defer tick.Stop()
+	// The agent says that it is up after its ports are: that line may come late.
+	ups := 1 - min(1, countUps(path, 0))
+	for size := from; ; {
+		select {
+		case <-ctx.Done():
+			return "", nil
+		case <-tick.C:
+		}
+		st, err := os.Stat(path)
+		if err != nil || st.Size() == size {
+			continue
+		}
+		size = st.Size()
+		if reason, around := Panic(path, from); reason != "" {
+			return reason, around
+		}
+		if countUps(path, from) > ups {
+			return "it has booted again", LastLines(path, linesBefore)
+		}
+	}
+}
+
+func countUps(path string, from int64) (n int) {
+	for _, line := range linesOf(path, from) {
+		if strings.Contains(line, upMark) {
+			n++
+		}
+	}
+	return n
+}
+
+// ConsoleSize returns the length of a console's log, 0 when there is none.
+func ConsoleSize(path string) int64 {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
 }
 
 // tailBytes is how much of a console's end is looked at for its last lines.
@@ -114,6 +184,12 @@ const tailBytes = 16 << 10
 // LastLines returns the last n lines of a console file, without carriage
 // returns and control characters; none when the file can't be read.
 func LastLines(path string, n int) []string {
+	lines := linesOf(path, 0)
+	return lines[max(0, len(lines)-n):]
+}
+
+// linesOf is LastLines for all that is in the tail, after the first from bytes.
+func linesOf(path string, from int64) []string {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
@@ -123,7 +199,10 @@ func LastLines(path string, n int) []string {
 	if err != nil {
 		return nil
 	}
-	from := max(0, st.Size()-tailBytes)
+	from = max(from, st.Size()-tailBytes)
+	if from > st.Size() {
+		from = 0 // another log than the one that was measured
+	}
 	tail := make([]byte, st.Size()-from)
 	read, _ := f.ReadAt(tail, from)
 	var lines []string
@@ -133,7 +212,7 @@ func LastLines(path string, n int) []string {
 			lines = append(lines, text)
 		}
 	}
-	return lines[max(0, len(lines)-n):]
+	return lines
 }
 
 func printable(r rune) rune {

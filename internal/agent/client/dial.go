@@ -29,7 +29,8 @@ type DialSpec struct {
 	// Node is the machine's address, backend.ns[0]; for messages and enrolment.
 	Node string
 	// Open connects to the port. It is called again when the guest's side is not
-	// there yet, so an error of it is only final when ctx ends.
+	// there yet, so an error of it is only final when ctx ends, or when it is a
+	// [*diag.Failure]: the machine is known to be gone.
 	Open func(ctx context.Context) (net.Conn, error)
 	// ClientKey is the lab's private key, PEM.
 	ClientKey []byte
@@ -67,10 +68,10 @@ func Dial(ctx context.Context, spec DialSpec) (*Conn, error) {
 				return c, nil
 			}
 			raw.Close()
-			var final *diag.Failure
-			if errors.As(err, &final) || errors.Is(err, ErrNotEnrolled) {
-				return nil, err
-			}
+		}
+		var final *diag.Failure
+		if errors.As(err, &final) || errors.Is(err, ErrNotEnrolled) {
+			return nil, err
 		}
 		// The context's end shows as a broken connection; the error before that says more.
 		if ctx.Err() == nil || last == nil {
