@@ -80,7 +80,7 @@ type usageError struct {
 
 // fail shows an error as diagnostics, with snippets where the source is known.
 func (a *app) fail(err error) {
-	ds := diag.From(err)
+	ds := diag.From(err).Merged()
 	if a.view == nil {
 		a.view = ui.NewHuman(os.Stdout, os.Stderr)
 	}

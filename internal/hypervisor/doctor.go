@@ -74,8 +74,8 @@ func checkRoot() Check {
 var needed = []struct{ name, use string }{
 	{"qemu-system-x86_64", "runs the VMs"},
 	{"libvirtd", "drives QEMU"},
-	{"libvirt_driver_qemu.so", "libvirt's QEMU driver"},
-	{"libvirt_driver_network.so", "libvirt's network driver"},
+	{"libvirt_driver_qemu.so", "is libvirt's QEMU driver"},
+	{"libvirt_driver_network.so", "is libvirt's network driver"},
 	{"mmdebstrap", "builds the guest image"},
 	{"mksquashfs", "builds the guest image"},
 }
@@ -116,19 +116,31 @@ func exists(path string) error {
 	return err
 }
 
-func checkMemory(need uint64) Check {
-	c := Check{Name: "memory", Level: OK}
+// MemoryAvailable returns what can be used without swapping, bytes: the
+// kernel's own estimate, or what is left below the control group's limit when
+// that is less. limited says that it is.
+func MemoryAvailable() (free uint64, limited bool, err error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return Check{Name: c.Name, Level: Warn, Detail: err.Error(), Remedy: "Mount /proc."}
+		return 0, false, err
 	}
-	free, err := memAvailable(string(text))
+	if free, err = memAvailable(string(text)); err != nil {
+		return 0, false, err
+	}
+	if room, ok := cgroupRoom(); ok && room < free {
+		return room, true, nil
+	}
+	return free, false, nil
+}
+
+func checkMemory(need uint64) Check {
+	c := Check{Name: "memory", Level: OK}
+	free, limited, err := MemoryAvailable()
 	if err != nil {
-		return Check{Name: c.Name, Level: Warn, Detail: err.Error(), Remedy: "Look at /proc/meminfo."}
+		return Check{Name: c.Name, Level: Warn, Detail: err.Error(), Remedy: "Mount /proc, and look at /proc/meminfo."}
 	}
 	c.Detail = fmt.Sprintf("%s available", gib(free))
-	if limit, ok := cgroupRoom(); ok && limit < free {
-		free = limit
+	if limited {
 		c.Detail = fmt.Sprintf("%s left below the control group's limit", gib(free))
 	}
 	if free < need {

@@ -2,20 +2,34 @@ package hypervisor
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/lvslab/lvslab/internal/diag"
 )
 
 // Ready reports what keeps this machine from holding a lab at all: no root, a
 // missing program. It is the part of [Doctor] that costs nothing, for asking
-// before every apply. Each failing check is one [*diag.Failure] of the joined
-// error.
+// before every apply. Everything that is missing is named at once, with one
+// command that installs it.
 func Ready() error {
 	var errs []error
-	for _, c := range append([]Check{checkRoot()}, checkPrograms()...) {
-		if c.Level == Fail && !builder(c.Name) {
-			errs = append(errs, diag.Fail(nil, "This machine cannot hold a lab", c.Remedy, "%s: %s", c.Name, c.Detail))
+	if c := checkRoot(); c.Level == Fail {
+		errs = append(errs, diag.Fail(nil, "This machine cannot hold a lab", c.Remedy, "%s", c.Detail))
+	}
+	var missing, packages []string
+	for _, n := range needed {
+		if _, err := locate(n.name); err == nil || builder(n.name) {
+			continue
 		}
+		missing = append(missing, n.name+" ("+n.use+")")
+		if pkg := packageOf[n.name]; !slices.Contains(packages, pkg) {
+			packages = append(packages, pkg)
+		}
+	}
+	if len(missing) > 0 {
+		errs = append(errs, diag.Fail(nil, "Programs that a lab needs are not installed",
+			"Install them: "+installCommand(strings.Join(packages, " ")), "missing: %s", strings.Join(missing, ", ")))
 	}
 	return errors.Join(errs...)
 }

@@ -336,10 +336,20 @@ func (a *applying) failed(ctx context.Context, cause error) (Exit, error) {
 	if errors.Is(context.Cause(ctx), ErrInterrupted) {
 		exit = ExitInterrupted
 	}
+	died := a.hypervisorFate()
+	if died != nil {
+		cause = died // whatever else failed did so for this
+	}
 	if a.study.topology.Lab.Teardown == lang.TeardownAlways && !a.opts.Keep {
 		a.host.close()
 		a.host = nil
 		return exit, errors.Join(cause, a.takeDown(ctx, a.store))
+	}
+	if died != nil {
+		src := a.state().Source
+		a.Events.Emit(NoticeEvent{Text: "Nothing of the lab runs any more:\n" +
+			"  lvslab apply " + src + "    makes it anew\n  lvslab destroy " + src + "  forgets it"})
+		return exit, cause
 	}
 	if len(a.store.State().Resources) > 0 {
 		a.Events.Emit(NoticeEvent{Text: "The lab is kept for a look:\n" + strings.Join(a.handles(), "\n")})

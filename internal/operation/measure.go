@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/plan/state"
@@ -116,7 +118,10 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 		err = errors.Join(err, a.store.End(seq, err))
 	}
 	if err == nil && out.Interrupted {
-		err = fmt.Errorf("%s: %w after %d of %d runs", e.Noun, ErrInterrupted, len(out.Done), len(trials))
+		f := diag.Fail(told{ErrInterrupted}, "Interrupted", "Apply again: the study is then made anew.",
+			"%d of %d runs were done", len(out.Done), len(trials))
+		f.Diagnostic = f.Diagnostic.For(e.Noun.String())
+		err = f
 	}
 	return err
 }
@@ -156,9 +161,21 @@ func runDone(k, n int, r artifact.Run, rows []artifact.BackendRow, took time.Dur
 	return ev
 }
 
+// inOneLine is what went wrong without the stories: the summaries.
+func inOneLine(err error) string {
+	var list []string
+	for _, d := range diag.From(err).Merged() {
+		list = append(list, d.Summary)
+	}
+	return strings.Join(list, "; ")
+}
+
 // interrupted leaves what was measured as .partial and passes the cause on.
 func (a *applying) interrupted(ctx context.Context, w *artifact.Writer, cause error) (Exit, error) {
-	reason := cause.Error()
+	if died := a.hypervisorFate(); died != nil {
+		cause = died
+	}
+	reason := inOneLine(cause)
 	if errors.Is(context.Cause(ctx), ErrInterrupted) {
 		reason = "interrupted by the user"
 	}
