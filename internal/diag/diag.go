@@ -172,6 +172,15 @@ type Failure struct {
 	Err        error
 }
 
+// Told is a cause without a text of its own, for a [Failure] that has said all
+// there is to say. It is found by errors.Is and errors.As as before.
+func Told(err error) error { return told{err} }
+
+type told struct{ error }
+
+func (told) Error() string   { return "" }
+func (t told) Unwrap() error { return t.error }
+
 // Fail makes a [*Failure] from a cause. The detail is followed by the cause's text.
 func Fail(err error, summary, remedy, format string, args ...any) *Failure {
 	return &Failure{Diagnostic: Errorf(summary, remedy, format, args...), Err: err}
@@ -259,7 +268,8 @@ func causeText(err error) string {
 	if d.Detail == "" {
 		return d.Summary
 	}
-	return d.Summary + ": " + d.Detail
+	first, _, _ := strings.Cut(d.Detail, "\n") // what was said around it is the story of another message
+	return d.Summary + ": " + strings.TrimSuffix(first, ".")
 }
 
 // FromHCL converts HCL's diagnostics. HCL has no field for the remedy: its

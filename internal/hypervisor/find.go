@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -160,12 +161,20 @@ func (h *Holder) Died() error {
 }
 
 func (h *Holder) died(summary string) error {
-	tail, err := h.LogTail(20)
-	if err != nil {
-		tail = "its log cannot be read: " + err.Error()
+	said := "Its log cannot be read."
+	if tail, err := h.LogTail(200); err == nil {
+		said = "It said last:\n  " + strings.Join(telling(tail), "\n  ")
 	}
-	return diag.Fail(ErrDied, summary, fmt.Sprintf("Read %s; then apply again: what the lab had on this machine is gone.", h.LogPath()),
-		"Last lines of its log:\n%s", tail)
+	return diag.Fail(diag.Told(ErrDied), summary, fmt.Sprintf("Apply again: what the lab had on this machine is gone. All that it said is in %s.", h.LogPath()), "%s", said)
+}
+
+// telling keeps the last lines of a log that may say why it ended, at most 8:
+// libvirtd warns of every machine that it starts, and of every client that goes.
+func telling(log string) []string {
+	lines := slices.DeleteFunc(strings.Split(log, "\n"), func(l string) bool {
+		return strings.Contains(l, "is tainted:") || strings.Contains(l, "End of file while reading data") || strings.TrimSpace(l) == ""
+	})
+	return lines[max(0, len(lines)-8):]
 }
 
 // LogPath is the file with what the holder and libvirtd said.

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,13 +48,37 @@ func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
 		return int(ExitError), err
 	}
 	defer release()
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	var crash atomic.Pointer[error]
+	from := client.ConsoleSize(node.Console)
+	go func() {
+		if reason, around := client.AwaitCrash(watch, node.Console, from); reason != "" {
+			err := crashed(node.Address, reason, around)
+			crash.Store(&err)
+			conn.Close()
+		}
+	}()
+	code, err := runThere(ctx, conn, o)
+	if c := crash.Load(); c != nil {
+		return int(ExitError), *c
+	}
+	if errors.Is(err, client.ErrLost) && ctx.Err() == nil {
+		err = diag.Fail(diag.Told(err), "The connection to "+node.Address+" was lost",
+			"Look with 'lvslab show' whether the lab is up, and at 'lvslab logs "+quoteNode(node.Address)+"'.",
+			"it ended before the command did")
+	}
+	return code, err
+}
+
+// runThere runs the command, or a shell on the caller's terminal.
+func runThere(ctx context.Context, conn *client.Conn, o ExecOptions) (int, error) {
 	cmd := client.Command{Args: o.Argv, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
 	in, isFile := o.Stdin.(*os.File)
 	if !o.Shell {
 		// An idle terminal must not keep the command's end from being seen, and
 		// its Ctrl-C belongs to the command.
-		code, err := conn.Run(ctx, cmd)
-		return code, err
+		return conn.Run(ctx, cmd)
 	}
 	cmd.Args = nil
 	if !isFile || !term.IsTerminal(int(in.Fd())) {
@@ -131,7 +156,7 @@ func (l lab) machine(node string) (schema.Domain, error) {
 		}
 	}
 	if len(have) == 0 {
-		return schema.Domain{}, diag.Fail(errNotUp, "The lab is not up", "Bring it up with 'lvslab apply --keep'.", "lab %s has no machines", l.state.Lab)
+		return schema.Domain{}, diag.Fail(diag.Told(errNotUp), "The lab is not up", "Bring it up with 'lvslab apply --keep'.", "lab %s has no machines", l.state.Lab)
 	}
 	remedy := "Use one of " + strings.Join(have, ", ") + "."
 	if n, err := addr.ParseNoun(node); err != nil || !n.Kind.Machine() {
@@ -147,7 +172,7 @@ func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*cl
 		return nil, nil, err
 	}
 	if _, foreign := foreignURI(l.state); holder == nil && !foreign {
-		return nil, nil, diag.Fail(errNotUp, "The lab is not up", "Apply it again with --keep.", "the hypervisor of lab %s has ended", l.state.Lab)
+		return nil, nil, diag.Fail(diag.Told(errNotUp), "The lab is not up", "Apply it again with --keep.", "the hypervisor of lab %s has ended", l.state.Lab)
 	}
 	keys, err := openKeys(l.dir, nil)
 	if err != nil {
@@ -176,6 +201,10 @@ func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*cl
 	})
 	if err != nil {
 		claim.Release()
+		if errors.Is(err, client.ErrNotEnrolled) {
+			err = diag.Fail(diag.Told(err), d.Address+" has not been set up", "Apply again; 'lvslab logs "+quoteNode(d.Address)+"' shows what happened to it.",
+				"it has booted since the last apply and has neither keys nor settings")
+		}
 		return nil, nil, err
 	}
 	return conn, func() { conn.Close(); claim.Release() }, nil

@@ -16,13 +16,6 @@ import (
 	"github.com/lvslab/lvslab/provider/schema"
 )
 
-// told is a cause that shows no text of its own: the diagnostic around it has
-// said all that there is to say to people.
-type told struct{ error }
-
-func (told) Error() string   { return "" }
-func (t told) Unwrap() error { return t.error }
-
 // fate says what has become of a machine that cannot be reached: that its
 // hypervisor has died, or it alone. It returns nil when it runs, as far as
 // can be known.
@@ -75,15 +68,15 @@ func (a *applying) hypervisorFate() error {
 // machineEnded is the failure for a machine whose QEMU has gone.
 func machineEnded(node, qemuLog, console string) error {
 	detail := "Its virtual machine has ended, and nobody had asked it to."
+	remedy := "Look in the kernel's log of this machine (dmesg) whether memory was short. Then apply again: the machine is made anew."
 	if said := lastWords(qemuLog); said != "" {
 		detail += "\nQEMU said last:\n  " + said
 	}
 	if reason, around := client.Panic(console, 0); reason != "" {
 		detail += "\nIts console shows a panic:\n  " + strings.Join(around, "\n  ")
+		remedy = "Look at its console with 'lvslab logs " + quoteNode(node) + "'; when memory was short, give it more. Then apply again: the machine is made anew."
 	}
-	f := diag.Fail(told{provider.ErrGone}, node+" has died",
-		"Look at the kernel's log on this machine (dmesg) for an out-of-memory kill, and at "+console+"; then apply again: the machine is made anew.",
-		"%s", detail)
+	f := diag.Fail(diag.Told(provider.ErrGone), node+" has died", remedy, "%s", detail)
 	f.Diagnostic = f.Diagnostic.For(node)
 	return f
 }
@@ -111,7 +104,7 @@ func crashed(node, reason string, around []string) error {
 	if len(around) > 0 {
 		detail += "\nIts console:\n  " + strings.Join(around, "\n  ")
 	}
-	f := diag.Fail(told{errCrashed}, node+" has crashed",
+	f := diag.Fail(diag.Told(errCrashed), node+" has crashed",
 		"Look at its console with 'lvslab logs "+quoteNode(node)+"', then apply again: its settings are made anew. When memory was short, give it more.",
 		"%s", detail)
 	f.Diagnostic = f.Diagnostic.For(node)
@@ -139,7 +132,7 @@ func (s steady) Call(ctx context.Context, calls []proto.Envelope) ([]proto.Resul
 	case errors.Is(err, client.ErrLost):
 		err = s.nodes.lost(ctx, s.Node(), s.slot, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = diag.Fail(told{err}, s.Node()+" does not answer",
+		err = diag.Fail(diag.Told(err), s.Node()+" does not answer",
 			"Look at its console with 'lvslab logs "+quoteNode(s.Node())+"'; when the host is busy with other things, wait for them. Then apply again.",
 			"its agent was asked for %s and gave no answer in time", operations(calls))
 	}
@@ -176,7 +169,7 @@ func (n *nodes) lost(ctx context.Context, node string, s *slot, err error) error
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return diag.Fail(told{err}, "The connection to "+node+" was lost",
+	return diag.Fail(diag.Told(err), "The connection to "+node+" was lost",
 		"Look at its console with 'lvslab logs "+quoteNode(node)+"', then apply again.",
 		"its machine runs, but its agent has closed the line")
 }

@@ -118,7 +118,7 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 		err = errors.Join(err, a.store.End(seq, err))
 	}
 	if err == nil && out.Interrupted {
-		f := diag.Fail(told{ErrInterrupted}, "Interrupted", "Apply again: the study is then made anew.",
+		f := diag.Fail(diag.Told(ErrInterrupted), "Interrupted", "Apply again: the study is then made anew.",
 			"%d of %d runs were done", len(out.Done), len(trials))
 		f.Diagnostic = f.Diagnostic.For(e.Noun.String())
 		err = f

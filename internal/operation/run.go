@@ -51,7 +51,7 @@ func Run(ctx context.Context, s *Settings, path string, o RunOptions) (Exit, err
 }
 
 func notUp(path string) error {
-	return diag.Fail(errNotUp, "The lab is not up", "Bring it up with 'lvslab apply --keep "+path+"'.", "there is no running lab for %s", path)
+	return diag.Fail(diag.Told(errNotUp), "The lab is not up", "Bring it up with 'lvslab apply --keep "+path+"'.", "there is no running lab for %s", path)
 }
 
 // giveBackLoans returns services that an experiment had borrowed when it was
