@@ -39,8 +39,9 @@ func run(args []string) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(os.Stderr, "%s\nRun '%s --help' for usage.\n", usage.Error(), usage.command)
 		return int(operation.ExitUsage)
+	case errors.Is(err, syscall.EPIPE): // the reader has seen enough
 	case err != nil:
-		app.fail(err)
+		app.fail(explainInterrupt(ctx, err))
 		if app.exit == operation.ExitDone {
 			app.exit = operation.ExitError
 		}
@@ -58,6 +59,12 @@ func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	sig := make(chan os.Signal, 2)
 	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		signal.Notify(sig, syscall.SIGHUP) // the terminal is gone: end in good order, too
+	}
+	// A reader that goes away (| head) must not kill what has machines to look
+	// after. With a handler, which children do not inherit, the write fails.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		if _, ok := <-sig; !ok {
 			return
@@ -70,6 +77,16 @@ func interruptible() (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { signal.Stop(sig); close(sig); cancel(nil) }
+}
+
+// explainInterrupt gives the bare end of a context a text for people.
+func explainInterrupt(ctx context.Context, err error) error {
+	var known *diag.Failure
+	bare := errors.Is(err, context.Canceled) || errors.Is(err, operation.ErrInterrupted)
+	if errors.As(err, &known) || !bare || !errors.Is(context.Cause(ctx), operation.ErrInterrupted) {
+		return err
+	}
+	return diag.Fail(diag.Told(err), "Interrupted", "The same command goes on from here; lvslab destroy takes down what is there.", "")
 }
 
 // usageError is a command line that can't be right: exit code 64.

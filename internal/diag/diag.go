@@ -261,8 +261,8 @@ func causeText(err error) string {
 		return ""
 	}
 	var inner *Failure
-	if !errors.As(err, &inner) || err.Error() == "" {
-		return err.Error()
+	if !errors.As(err, &inner) || !strings.Contains(err.Error(), inner.Error()) {
+		return err.Error() // it tells another part of the story
 	}
 	d := From(inner)[0]
 	if d.Detail == "" {

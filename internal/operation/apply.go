@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -346,7 +347,7 @@ func (a *applying) failed(ctx context.Context, cause error) (Exit, error) {
 		return exit, errors.Join(cause, a.takeDown(ctx, a.store))
 	}
 	if died != nil {
-		src := a.state().Source
+		src := cmp.Or(a.source, a.state().Source)
 		a.Events.Emit(NoticeEvent{Text: "Nothing of the lab runs any more:\n" +
 			"  lvslab apply " + src + "    makes it anew\n  lvslab destroy " + src + "  forgets it"})
 		return exit, cause
@@ -363,7 +364,7 @@ func (a *applying) handles() []string {
 	if t := a.study.topology; t != nil && len(t.Machines) > 0 {
 		node = t.Machines[0].Noun.String()
 	}
-	src := a.state().Source
+	src := cmp.Or(a.source, a.state().Source)
 	return []string{
 		fmt.Sprintf("  lvslab exec %s -- ip addr", quoteNode(node)),
 		fmt.Sprintf("  lvslab logs %s", quoteNode(node)),

@@ -3,12 +3,14 @@ package operation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/plan"
@@ -156,8 +158,8 @@ func foreignURI(st state.State) (string, bool) {
 	return f.URI, f.URI != ""
 }
 
-// remake makes a machine whose boot has hung anew.
-func (a *applying) remake(ctx context.Context, node string) error {
+// remake makes a machine whose boot has hung or failed anew.
+func (a *applying) remake(ctx context.Context, node string, why error) error {
 	n, err := addr.ParseNoun(node)
 	if err != nil {
 		return err
@@ -172,12 +174,21 @@ func (a *applying) remake(ctx context.Context, node string) error {
 		return err
 	}
 	res := provider.Resource{Addr: r.Addr, Type: r.Type, Attrs: v}
-	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{diag.Warnf("The boot of "+node+" hung", "", "its console fell silent; it is booted once more")}})
+	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{diag.Warnf("The boot of "+node+" failed", "", "%s; it is booted once more", bootReason(why))}})
 	if err := a.host.libvirt.Delete(ctx, res, v); err != nil {
 		return err
 	}
 	_, err = a.host.libvirt.Create(ctx, res)
 	return err
+}
+
+// bootReason is why a boot was given up, in few words.
+func bootReason(why error) string {
+	var boot *client.BootError
+	if errors.As(why, &boot) {
+		return boot.Reason
+	}
+	return inOneLine(why)
 }
 
 // progress turns the walk's events into phases: created when the last machine

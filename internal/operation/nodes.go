@@ -34,7 +34,7 @@ type nodes struct {
 	// console is the path of the machine's console log.
 	console func(node string) string
 	// remake makes a machine whose boot has hung anew; nil when there is none to remake.
-	remake func(ctx context.Context, node string) error
+	remake func(ctx context.Context, node string, why error) error
 	// fate says what has become of a machine that cannot be reached, nil when it
 	// seems to run; nil when nobody can tell.
 	fate func(ctx context.Context, node string) error
@@ -99,7 +99,7 @@ func (n *nodes) contact(ctx context.Context, node string) (*client.Conn, error) 
 	if !errors.As(err, &boot) && !ended || n.remake == nil || ctx.Err() != nil {
 		return conn, err
 	}
-	if rerr := n.remake(ctx, node); rerr != nil {
+	if rerr := n.remake(ctx, node, err); rerr != nil {
 		return nil, errors.Join(err, rerr)
 	}
 	return n.dial(ctx, node)

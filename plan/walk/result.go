@@ -21,7 +21,7 @@ func (r Result) Err() error {
 	if r.Unrecorded != nil {
 		errs = append(errs, r.Unrecorded)
 	} else if r.NotBegun > 0 {
-		errs = append(errs, diag.Fail(ErrStopped, "stopped before the end", "the same command goes on from here; lvslab destroy takes everything down",
+		errs = append(errs, diag.Fail(diag.Told(ErrStopped), "stopped before the end", "the same command goes on from here; lvslab destroy takes everything down",
 			"%d of %d steps were not begun", r.NotBegun, r.NotBegun+r.Done+r.Skipped+len(r.Failures)))
 	}
 	return errors.Join(errs...)
