@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/images"
+	"github.com/lvslab/lvslab/internal/agent/binary"
 	"github.com/lvslab/lvslab/internal/artifact"
 )
 
@@ -48,31 +50,17 @@ func TestAccMachineDiesDuringRuns(t *testing.T) {
 // panic is noticed at once, the boot is tried once more, the console is shown.
 func TestAccMachineNeverSpeaks(t *testing.T) {
 	s := newSite(t, small("mute", "198.19.13", ""))
-	cache := filepath.Join(s.dir, "cache")
-	copyCache(t, cache)
-	t.Setenv("LVSLAB_CACHE", cache)
-	initrds, _ := filepath.Glob(filepath.Join(cache, "initrds", "*.cpio"))
-	if len(initrds) == 0 {
-		t.Fatal("no initramfs in the cache")
-	}
-	for _, f := range initrds {
-		if err := os.Truncate(f, 4096); err != nil {
-			t.Fatal(err)
-		}
-	}
+	t.Setenv("LVSLAB_CACHE", spoiltCache(t))
 	r := s.run(5*time.Minute, "apply", "lab.hcl")
 	if r.code != 1 {
 		t.Fatalf("apply of machines that can't boot: %s", r)
 	}
 	for _, want := range []string{"did not come up", "Kernel panic", "booted once more"} {
-		if !strings.Contains(r.stderr, want) {
+		if !strings.Contains(strings.Join(strings.Fields(r.stderr), " "), want) {
 			t.Errorf("%q is not in the message: %s", want, r)
 		}
 	}
 	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
-	if err := os.RemoveAll(cache); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestAccExitCodes: a failed check is a result, so the lab goes and the code is
@@ -156,20 +144,32 @@ func (s *site) partialWithRuns(lab string, n int) {
 	}
 }
 
-// copyCache copies the guest image and its initramfs files: they are spoilt.
-func copyCache(t *testing.T, to string) {
+// spoiltCache is a copy of the image whose initramfs, the one that lvslab is
+// going to use, is garbage.
+func spoiltCache(t *testing.T) string {
 	t.Helper()
-	from := os.Getenv("LVSLAB_CACHE")
-	if from == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		from = filepath.Join(base, "lvslab")
+	from, err := images.DefaultCacheDir()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, dir := range []string{"images", "initrds"} {
-		if err := os.CopyFS(filepath.Join(to, dir), os.DirFS(filepath.Join(from, dir))); err != nil {
-			t.Fatal(err)
-		}
+	to := t.TempDir()
+	if err := os.CopyFS(filepath.Join(to, "images"), os.DirFS(filepath.Join(from, "images"))); err != nil {
+		t.Fatal(err)
 	}
+	img, ok, err := images.Cached(images.Debian12, to)
+	if err != nil || !ok {
+		t.Fatalf("no image in the cache: %v", err)
+	}
+	agent, err := binary.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	initrd := images.InitrdPath(img, agent, to)
+	if err := os.MkdirAll(filepath.Dir(initrd), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(initrd, make([]byte, 4096), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return to
 }

@@ -153,11 +153,11 @@ func explain(err error, doing string, dir string) error {
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, io.ErrShortWrite):
-		return diag.Fail(err, "No space left for results",
+		return diag.Fail(diag.Told(err), "No space left for results",
 			"Free some space there or choose another place with --results, then apply again.",
 			"While %s in %s the file system was full. What was written stays in the .partial directory.", doing, dir)
 	case errors.Is(err, syscall.EDQUOT):
-		return diag.Fail(err, "Disk quota used up by results",
+		return diag.Fail(diag.Told(err), "Disk quota used up by results",
 			"Remove old results, raise the quota, or choose another place with --results.",
 			"While %s in %s the quota was exceeded. What was written stays in the .partial directory.", doing, dir)
 	case errors.Is(err, syscall.EROFS), errors.Is(err, os.ErrPermission):

@@ -197,7 +197,7 @@ func (a *applying) preview(ctx context.Context) error {
 		a.image.withAgent = images.InitrdPath(img, agent, a.cache)
 	}
 	if a.keys, err = openKeys(a.dir, nil); err != nil {
-		a.keys = nil // the lab was never up: there is nobody to talk to
+		return err
 	}
 	return a.compare(ctx)
 }

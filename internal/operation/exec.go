@@ -182,6 +182,10 @@ func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*cl
 	if err != nil {
 		return nil, nil, err
 	}
+	own, err := keys.client()
+	if err != nil {
+		return nil, nil, err
+	}
 	claim, err := client.ClaimUserPort(filepath.Join(l.dir, "ports"), d.Address, command)
 	if err != nil {
 		return nil, nil, err
@@ -193,7 +197,7 @@ func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*cl
 	ctx, cancel := context.WithTimeout(ctx, userContact)
 	defer cancel()
 	conn, err := client.Dial(ctx, client.DialSpec{
-		Node: d.Address, ClientKey: keys.client.Private, HostKey: host.Public,
+		Node: d.Address, ClientKey: own.Private, HostKey: host.Public,
 		Open: func(ctx context.Context) (net.Conn, error) {
 			var nd net.Dialer
 			return nd.DialContext(ctx, "unix", path)

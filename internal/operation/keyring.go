@@ -13,26 +13,26 @@ import (
 // are made when first asked for and are on the disk before a guest gets them:
 // a guest whose key is lost could not be reached again.
 type keyring struct {
-	store  *state.Store // nil: read only
-	mu     sync.Mutex
-	raw    map[string][]byte
-	client client.Key
+	store *state.Store // nil: read only
+	mu    sync.Mutex
+	raw   map[string][]byte
 }
 
 // clientKeyName cannot be a machine's address.
 const clientKeyName = "client"
 
-// openKeys reads the lab's keys; with a store it makes the client key when
-// there is none.
+// openKeys reads the lab's keys; with a store those that are missing are made
+// when they are asked for, and no earlier: a lab that is down needs none.
 func openKeys(dir string, store *state.Store) (*keyring, error) {
 	raw, err := state.ReadKeys(dir)
 	if err != nil {
 		return nil, err
 	}
-	k := &keyring{store: store, raw: raw}
-	k.client, err = k.get(clientKeyName)
-	return k, err
+	return &keyring{store: store, raw: raw}, nil
 }
+
+// client returns the lab's client key.
+func (k *keyring) client() (client.Key, error) { return k.host(clientKeyName) }
 
 // host returns a machine's host key.
 func (k *keyring) host(node string) (client.Key, error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
@@ -48,6 +49,9 @@ func (a *applying) measure(ctx context.Context) (Exit, error) {
 // the VIP, through the director and the tunnel.
 func (a *applying) prove(ctx context.Context) error {
 	a.phase(PhaseProve, "started", "")
+	if err := schedulersKnown(ctx, a.needs(), a.host.nodes.node); err != nil {
+		return err
+	}
 	witnesses := 0
 	for _, svc := range a.study.topology.Services {
 		p, err := experiment.Prove(ctx, a.lab(), svc.Noun)
@@ -188,8 +192,14 @@ func (a *applying) interrupted(ctx context.Context, w *artifact.Writer, cause er
 		m.Outcome, m.ExitCode = "interrupted", int(ExitInterrupted)
 	}
 	dir, err := w.Abandon(m, reason)
+	if errors.Is(err, syscall.ENOSPC) && errors.Is(cause, syscall.ENOSPC) {
+		err = nil // the same full disk; the whole runs are there
+	}
 	if err != nil {
 		return ExitError, errors.Join(cause, err)
+	}
+	if dir == "" {
+		dir = w.Dir()
 	}
 	a.Events.Emit(NoticeEvent{Text: "What was measured is in " + shownPath(dir) + "."})
 	return ExitError, cause

@@ -112,12 +112,16 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := n.keys.client()
+	if err != nil {
+		return nil, err
+	}
 	quiet := n.quiet
 	if quiet == 0 {
 		quiet = silentBoot
 	}
 	conn, err := client.WaitReady(ctx, client.DialSpec{
-		Node: node, Open: n.opener(node), ClientKey: n.keys.client.Private, HostKey: host.Public,
+		Node: node, Open: n.opener(node), ClientKey: own.Private, HostKey: host.Public,
 		Enrol: &proto.Enrol{Node: node, Hostname: n.name(node), HostKey: host.Private},
 	}, client.Console{Path: n.console(node), Quiet: patience(quiet, runtime.NumCPU())})
 	if err != nil {

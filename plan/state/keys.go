@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+
+	"github.com/lvslab/lvslab/internal/diag"
 )
 
 // keysPath holds the lab's private keys apart from the state: people mail
@@ -24,7 +26,9 @@ func ReadKeys(dir string) (map[string][]byte, error) {
 		err = json.Unmarshal(b, &keys)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keys of the lab: %w", err)
+		return nil, diag.Fail(err, "the lab's keys are unreadable",
+			"rename the file and run lvslab destroy: guests whose key is lost cannot be reached, and the next apply makes new ones",
+			"%s", keysPath(dir))
 	}
 	return keys, nil
 }

@@ -116,7 +116,7 @@ func (l *lock) sign(command string) error {
 	// after a crash of the machine nobody holds the lock.
 	tmp := l.holder + ".new"
 	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("lock: %w", err)
+		return errors.Join(fmt.Errorf("lock: %w", err), ignoreMissing(os.Remove(tmp)))
 	}
 	inheritOwner(tmp)
 	return os.Rename(tmp, l.holder)

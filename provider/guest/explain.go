@@ -25,7 +25,7 @@ func explain(r provider.Resource, err error) error {
 		return err
 	}
 	summary, remedy := advice(r, e)
-	f := diag.Fail(err, summary, remedy, "%s", "")
+	f := diag.Fail(diag.Told(err), summary, remedy, "%s", e.Message)
 	f.Diagnostic = f.Diagnostic.For(r.Addr.String())
 	if r.Range != nil {
 		f.Diagnostic = f.Diagnostic.At(*r.Range)

@@ -234,8 +234,8 @@ func TestErrorsAreExplained(t *testing.T) {
 	unknown.Services = []schema.IPVSService{ipvs.Services[0]}
 	unknown.Services[0].Scheduler = "twos"
 	for want, r := range map[string]provider.Resource{
-		"lab.hcl:7,0: director.lb/dns: The name server refuses zone lab.test (Correct the record that the message names.): named.apply lab.test: named refuses the zone: line 1":     resource(schema.TypeDNS, bad.Value()),
-		"lab.hcl:7,0: director.lb/ipvs: The guest lacks ip_vs_twos (Use an image whose kernel and packages have it, or another setting.): ipvs.preflight ip_vs_twos: no such module": resource(schema.TypeIPVS, unknown.Value()),
+		"lab.hcl:7,0: director.lb/dns: The name server refuses zone lab.test: named refuses the zone: line 1 (Correct the record that the message names.)": resource(schema.TypeDNS, bad.Value()),
+		"lab.hcl:7,0: director.lb/ipvs: The guest lacks ip_vs_twos: no such module (Use an image whose kernel and packages have it, or another setting.)":  resource(schema.TypeIPVS, unknown.Value()),
 	} {
 		r.Range = &place
 		_, err := newBench(t).Create(t.Context(), r)
