@@ -72,12 +72,10 @@ func TestDeadMachineIsNotWaitedFor(t *testing.T) {
 	if !errors.Is(err, provider.ErrGone) || time.Since(began) > 20*time.Second {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
-	n.fate = func(context.Context, string) error { return &hypervisorDied{errors.New("libvirtd died")} }
 	n.remake = func(context.Context, string, error) error {
 		t.Error("a machine was made anew on a dead hypervisor")
 		return nil
 	}
-	// What ends the waiting is a message for people; a bare error is no proof.
 	n.fate = func(context.Context, string) error {
 		return &hypervisorDied{diag.Fail(nil, "libvirtd of lab x died", "Apply again.", "")}
 	}
