@@ -179,3 +179,32 @@ func (s *site) signalled(signals []os.Signal, args ...string) result {
 	}
 	return result{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errOut.String(), took: took}
 }
+
+// TestAccBrokenRun ends a load before its time: that run does not count, the
+// code is 4, and the lab is kept for a look although its policy is on-success.
+func TestAccBrokenRun(t *testing.T) {
+	short := strings.Replace(study, "iterations = 40", "iterations = 2", 1)
+	s := newSite(t, small("broken", "198.19.18", strings.Replace(short, "queries = 200", "queries = 4000", 1)))
+	r := s.during(" 1/4", func() {
+		s.must(0, time.Minute, "exec", "client.probe", "--", "sh", "-c",
+			"for i in $(seq 500); do for p in /proc/[0-9]*; do grep -qa ^dnsperf $p/comm 2>/dev/null && kill -9 ${p#/proc/} && exit 0; done; sleep 0.02; done; exit 9")
+	}, "apply", "lab.hcl")
+	if r.code != 4 || !strings.Contains(r.stdout, "cut_short") || !strings.Contains(r.stdout, "lvslab destroy lab.hcl") {
+		t.Errorf("apply with a run that was cut short: %s", r)
+	}
+	a := s.latest("broken")
+	if m := a.Manifest(); m.ExitCode != 4 || m.Outcome != "counts broke" || m.Timings.DestroyedS != nil {
+		t.Errorf("manifest: exit %d, outcome %q, destroyed %v", m.ExitCode, m.Outcome, m.Timings.DestroyedS)
+	}
+	invalid := 0
+	for _, run := range a.Runs() {
+		if !run.Valid {
+			invalid++
+		}
+	}
+	if len(a.Runs()) != 4 || invalid != 1 {
+		t.Errorf("%d runs, %d of them invalid", len(a.Runs()), invalid)
+	}
+	s.must(0, time.Minute, "exec", "client.probe", "--", "true")
+	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+}
