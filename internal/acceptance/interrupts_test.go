@@ -2,11 +2,8 @@ package acceptance
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,70 +60,6 @@ func TestAccInterrupts(t *testing.T) {
 	}
 }
 
-// TestAccCrashDuringRuns lets the director's kernel panic in the middle of a
-// study, and then libvirtd be killed: both are noticed at once and named.
-func TestAccCrashDuringRuns(t *testing.T) {
-	s := newSite(t, small("crash", "198.19.17", study))
-	var shell result
-	began := time.Time{}
-	r := s.during(" 3/80", func() {
-		began = time.Now()
-		shell = s.run(time.Minute, "exec", "director.front", "--", "sh", "-c", "echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger")
-	}, "apply", "lab.hcl")
-	if took := time.Since(began); r.code != 1 || took > 30*time.Second {
-		t.Errorf("apply whose director panicked, %s later: %s", took, r)
-	}
-	for _, out := range []string{r.stderr, shell.stderr} {
-		if !strings.Contains(out, "director.front has crashed") || !strings.Contains(out, "Kernel panic - not syncing: sysrq triggered crash") {
-			t.Errorf("the panic is not named:\n%s", out)
-		}
-	}
-	if shell.code != 1 || !strings.Contains(r.stdout, "lvslab destroy lab.hcl") {
-		t.Errorf("exec ended with %d; %s", shell.code, r)
-	}
-	s.partialWithRuns("crash", 3)
-
-	r = s.during(" 2/80", func() { killLibvirtd(t, s) }, "apply", "--auto-approve", "lab.hcl")
-	if !strings.Contains(r.stdout, "gone with its boot") {
-		t.Errorf("the director's settings were not missed: %s", r)
-	}
-	for _, want := range []string{"libvirtd of lab crash died", "signal: killed"} {
-		if r.code != 1 || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "Error:") != 1 {
-			t.Errorf("%q is not in the one message of a dead libvirtd: %s", want, r)
-		}
-	}
-	if strings.Contains(r.stdout, "kept for a look") || !strings.Contains(r.stdout, "Nothing of the lab runs any more") {
-		t.Errorf("a dead lab is offered for a look: %s", r)
-	}
-	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
-}
-
-// killLibvirtd ends the daemon of this site's lab: the one in the holder's PID
-// namespace. Nothing in its command line tells whose it is.
-func killLibvirtd(t *testing.T, s *site) {
-	t.Helper()
-	mine, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", holderPID(t, s)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, p := range procs {
-		line, _ := os.ReadFile(filepath.Join(p, "cmdline"))
-		if ns, err := os.Readlink(filepath.Join(p, "ns/pid")); err != nil || ns != mine || !strings.HasPrefix(string(line), "/usr/sbin/libvirtd\x00") {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(p))
-		if err == nil {
-			err = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Fatal("the lab has no libvirtd")
-}
-
 // firstLineOnly runs lvslab with a reader that reads one line and goes away.
 func (s *site) firstLineOnly(args ...string) int {
 	s.t.Helper()
@@ -178,33 +111,4 @@ func (s *site) signalled(signals []os.Signal, args ...string) result {
 		s.t.Errorf("stopped at once took %s", took)
 	}
 	return result{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errOut.String(), took: took}
-}
-
-// TestAccBrokenRun ends a load before its time: that run does not count, the
-// code is 4, and the lab is kept for a look although its policy is on-success.
-func TestAccBrokenRun(t *testing.T) {
-	short := strings.Replace(study, "iterations = 40", "iterations = 2", 1)
-	s := newSite(t, small("broken", "198.19.18", strings.Replace(short, "queries = 200", "queries = 4000", 1)))
-	r := s.during(" 1/4", func() {
-		s.must(0, time.Minute, "exec", "client.probe", "--", "sh", "-c",
-			"for i in $(seq 500); do for p in /proc/[0-9]*; do grep -qa ^dnsperf $p/comm 2>/dev/null && kill -9 ${p#/proc/} && exit 0; done; sleep 0.02; done; exit 9")
-	}, "apply", "lab.hcl")
-	if r.code != 4 || !strings.Contains(r.stdout, "cut_short") || !strings.Contains(r.stdout, "lvslab destroy lab.hcl") {
-		t.Errorf("apply with a run that was cut short: %s", r)
-	}
-	a := s.latest("broken")
-	if m := a.Manifest(); m.ExitCode != 4 || m.Outcome != "counts broke" || m.Timings.DestroyedS != nil {
-		t.Errorf("manifest: exit %d, outcome %q, destroyed %v", m.ExitCode, m.Outcome, m.Timings.DestroyedS)
-	}
-	invalid := 0
-	for _, run := range a.Runs() {
-		if !run.Valid {
-			invalid++
-		}
-	}
-	if len(a.Runs()) != 4 || invalid != 1 {
-		t.Errorf("%d runs, %d of them invalid", len(a.Runs()), invalid)
-	}
-	s.must(0, time.Minute, "exec", "client.probe", "--", "true")
-	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
 }
