@@ -227,6 +227,9 @@ func Remove(ctx context.Context, cacheDir, key string) error {
 				return fmt.Errorf("remove an initramfs of image %s: %w", key, err)
 			}
 		}
+		if err := removeTemplates(ctx, cacheDir, full); err != nil {
+			return err
+		}
 	}
 	return nil
 }

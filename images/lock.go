@@ -23,10 +23,14 @@ const lockPoll = 100 * time.Millisecond
 // While another process holds it, progress hears of it once and the call waits
 // until ctx ends.
 func acquire(ctx context.Context, cacheDir string, progress func(string)) (release func(), err error) {
-	path := filepath.Join(cacheDir, "images.lock")
+	return acquireFile(ctx, filepath.Join(cacheDir, "images.lock"), "image", progress)
+}
+
+// acquireFile is acquire for the lock of one part of the cache.
+func acquireFile(ctx context.Context, path, what string, progress func(string)) (release func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o644)
 	if err != nil {
-		return nil, diag.Fail(err, "Cannot lock the image cache", "Set LVSLAB_CACHE to a directory that you may write to.", "%s", path)
+		return nil, diag.Fail(err, "Cannot lock the "+what+" cache", "Set LVSLAB_CACHE to a directory that you may write to.", "%s", path)
 	}
 	handOver(path)
 	told := false
@@ -41,11 +45,11 @@ func acquire(ctx context.Context, cacheDir string, progress func(string)) (relea
 		}
 		if !told {
 			told = true
-			progress("waiting for " + holder(path) + ", which is using the image cache")
+			progress("waiting for " + holder(path) + ", which is using the " + what + " cache")
 		}
 		select {
 		case <-ctx.Done():
-			err := diag.Fail(ctx.Err(), "The image cache stayed locked",
+			err := diag.Fail(ctx.Err(), "The "+what+" cache stayed locked",
 				"Wait for the other process to finish, or end it, and try again.", "%s holds %s", holder(path), path)
 			f.Close()
 			return nil, err

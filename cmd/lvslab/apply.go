@@ -31,6 +31,9 @@ usage, 130 interrupted.`,
   lvslab apply --keep -var iterations=2 builtin:lvs-tun-dns`,
 		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if o.Boot != "" && o.Boot != operation.BootCold && o.Boot != operation.BootRestore {
+				return usageError{fmt.Errorf("--boot is restore or cold, got %q", o.Boot), c.CommandPath()}
+			}
 			a.exit, err = operation.Apply(c.Context(), &a.settings, args[0], o)
 			return err
 		},
@@ -46,6 +49,7 @@ usage, 130 interrupted.`,
 	f.IntVar(&o.Parallelism, "parallelism", 0, "work on `N` resources at once (0: 10)")
 	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs; runs no experiments (repeatable)")
 	f.StringArrayVar(&o.Replace, "replace", nil, "make this `NOUN` anew (repeatable)")
+	f.StringVar(&o.Boot, "boot", "", "how all machines come up, `HOW`: restore (clones of a saved one) or cold (booted); else as the topology says")
 	f.BoolVar(&o.Timings, "timings", false, "print when each phase was done, in seconds since the start")
 	return c
 }

@@ -74,7 +74,11 @@ type BackendRow struct {
 // Timings are seconds since the start of apply at which each phase was done;
 // nil when the phase did not happen.
 type Timings struct {
-	CreatedS     *float64 `json:"created_s,omitempty"`
+	CreatedS *float64 `json:"created_s,omitempty"`
+	// RestoredS and PluggedS are those of machines that are clones of a
+	// template: all of them run, all of them have their network cards.
+	RestoredS    *float64 `json:"restored_s,omitempty"`
+	PluggedS     *float64 `json:"plugged_s,omitempty"`
 	EnrolledS    *float64 `json:"enrolled_s,omitempty"`
 	ConfiguredS  *float64 `json:"configured_s,omitempty"`
 	ProvedS      *float64 `json:"proved_s,omitempty"`

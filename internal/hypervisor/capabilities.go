@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,20 +27,50 @@ import (
 // combination of programs, kernel and accelerator. libvirt checks the content
 // itself: the key only keeps combinations from evicting each other.
 func capabilitiesDir(o Options) (string, error) {
-	sum := sha256.New()
-	for _, path := range []string{Emulator, libvirtd} {
-		id, err := fileIdentity(path)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintln(sum, path, id)
+	programs, err := programsIdentity()
+	if err != nil {
+		return "", err
 	}
 	release, err := kernelRelease()
 	if err != nil {
 		return "", err
 	}
+	sum := sha256.New()
+	fmt.Fprint(sum, programs)
 	fmt.Fprintln(sum, release, o.Accelerator)
 	return filepath.Join(o.CacheDir, "libvirt-capabilities", hex.EncodeToString(sum.Sum(nil)[:8])), nil
+}
+
+// programsIdentity changes when QEMU or libvirtd is replaced by another build.
+func programsIdentity() (string, error) {
+	var b strings.Builder
+	for _, path := range []string{Emulator, libvirtd} {
+		id, err := fileIdentity(path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&b, path, id)
+	}
+	return b.String(), nil
+}
+
+// World changes when a machine that was saved cannot be trusted to go on any
+// more: with QEMU, with libvirtd and, under KVM, with the kernel and the
+// processor, of which the guest has seen more than its model's name.
+func World(a Accelerator) (string, error) {
+	world, err := programsIdentity()
+	if err != nil || a != KVM {
+		return world, err
+	}
+	release, err := kernelRelease()
+	if err != nil {
+		return "", err
+	}
+	cpu, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "", err
+	}
+	return world + release + "\n" + cpuIdentity(string(cpu)) + "\n", nil
 }
 
 // restoreCapabilities is called inside, before libvirtd starts.

@@ -12,6 +12,7 @@
 package hypervisor
 
 import (
+	"os"
 	"time"
 )
 
@@ -51,6 +52,9 @@ type Holder struct {
 	LabDir   string `json:"lab_dir"`
 	// Accelerator is what the VMs inside can use.
 	Accelerator Accelerator `json:"accelerator"`
+
+	// bond is the pipe whose end ends a bound holder.
+	bond *os.File
 }
 
 // Status is what is known about a holder.
@@ -85,6 +89,9 @@ type Options struct {
 	// VMs must read, images for example. All else below these three is hidden;
 	// LabDir and CacheDir need not be listed.
 	Visible []string
+	// Bound ends the holder, with all that is in it, when its starter ends or has
+	// dropped the [Holder]: for work that nobody would come back to.
+	Bound bool
 	// Progress, when not nil, is told about each step that is done: "namespaces",
 	// "libvirtd", with the time since the start.
 	Progress func(step string, since time.Duration) `json:"-"`

@@ -53,6 +53,13 @@ func shorten(name string, limit int) string {
 	return name[:limit-len(tail)-1] + "-" + tail
 }
 
+// Pipe is where a FIFO for a domain can be made, as it is seen inside and from
+// the host. Like everything on the private /run it goes with the holder.
+func (h *Holder) Pipe(domain string) (inside, outside string) {
+	inside = insideTmp + "/" + shorten(domain, maxDomainInPath) + ".pipe"
+	return inside, h.outside(inside)
+}
+
 // QEMULog is the path, seen from the host, of what QEMU itself said about a domain.
 func (h *Holder) QEMULog(domain string) string {
 	return h.outside(insideQEMULogs + "/" + domain + ".log")

@@ -29,7 +29,11 @@ const (
 	fdOrder  = 3 // JSON of Options; its end is the permission to begin
 	fdLock   = 4 // the registry entry, locked
 	fdReport = 5 // one JSON report back to the starter
+	fdBond   = 6 // with argBound: ends when the starter does
 )
+
+// argBound after the lineage says that there is fdBond.
+const argBound = "bound"
 
 // report is what the holder tells its starter once.
 type report struct {
@@ -68,7 +72,15 @@ func initMain() int {
 		logf("asked to end")
 		os.Exit(0) // the kernel kills everything else in this namespace
 	}()
-	child, err := syscall.ForkExec("/proc/self/exe", append([]string{os.Args[0], argHolder}, os.Args[2:]...), &syscall.ProcAttr{
+	if len(os.Args) > 3 && os.Args[3] == argBound {
+		syscall.CloseOnExec(fdBond)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.NewFile(fdBond, "bond"))
+			logf("its starter has ended")
+			os.Exit(0)
+		}()
+	}
+	child, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], argHolder, os.Args[2]}, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2, fdOrder, fdLock, fdReport},
 	})
 	if err != nil {

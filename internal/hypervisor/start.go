@@ -160,6 +160,17 @@ func launch(o Options, entry *os.File) (*Holder, io.ReadCloser, error) {
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2"}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{orderR, entry, repW}
+	var bond *os.File
+	if o.Bound {
+		bondR, bondW, err := os.Pipe()
+		if err != nil {
+			repR.Close()
+			return nil, nil, err
+		}
+		defer bondR.Close()
+		cmd.Args = append(cmd.Args, argBound)
+		cmd.ExtraFiles, bond = append(cmd.ExtraFiles, bondR), bondW
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		// A session of its own: no signal of the user's terminal reaches it.
 		Setsid: true,
@@ -175,6 +186,7 @@ func launch(o Options, entry *os.File) (*Holder, io.ReadCloser, error) {
 	go func() { _ = cmd.Wait() }() // reaps it while this process lives
 	h, err := register(o, cmd.Process.Pid, entry)
 	if err == nil {
+		h.bond = bond
 		err = json.NewEncoder(orderW).Encode(o)
 	}
 	if err != nil {

@@ -35,9 +35,6 @@ func Unsupported(t *Topology) diag.Diagnostics {
 		if m.Image != "" {
 			say(m.Noun, "image", m.Range, "an image of the user's own", "Leave image out: machines use the built-in one.")
 		}
-		if m.Boot == "restore" {
-			say(m.Noun, "boot", m.Range, `boot = "restore"`, `Leave boot out, or write "cold".`)
-		}
 	}
 	for _, tun := range t.Tunnels {
 		if tun.Type != defaultTunnel {

@@ -54,6 +54,8 @@ type applying struct {
 	todo    []experiment.Trial // trials that this apply carries out
 	result  string             // sealed result of the same study, "" when there is none
 	timings artifact.Timings
+
+	templates templates
 }
 
 // Apply makes the lab that a topology describes, runs what its experiments

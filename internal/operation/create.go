@@ -18,6 +18,7 @@ import (
 	"github.com/lvslab/lvslab/plan/state"
 	"github.com/lvslab/lvslab/plan/walk"
 	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/libvirt"
 	"github.com/lvslab/lvslab/provider/schema"
 )
 
@@ -53,6 +54,15 @@ func (a *applying) domainName(node string) string {
 		return node
 	}
 	return a.study.layout.Machines[n].Domain
+}
+
+// firstMAC is the hardware address of a machine's first card.
+func (a *applying) firstMAC(node string) string {
+	n, err := addr.ParseNoun(node)
+	if err != nil || len(a.study.layout.Machines[n].NICs) == 0 {
+		return ""
+	}
+	return a.study.layout.Machines[n].NICs[0].MAC
 }
 
 // providers returns the providers for planning: the connected ones, or ones
@@ -91,6 +101,7 @@ func (a *applying) makeRoom() error {
 // create starts the hypervisor if need be and carries the plan out.
 func (a *applying) create(ctx context.Context) error {
 	if len(a.wanted) > 0 {
+		a.prepareTemplates(ctx)
 		if err := a.startHypervisor(ctx); err != nil {
 			return err
 		}
@@ -100,7 +111,9 @@ func (a *applying) create(ctx context.Context) error {
 	a.phase(PhaseCreate, "started", "")
 	progress := a.newProgress()
 	a.host.nodes.enrolled = func(string, *proto.Enrolled) { progress.enrolledOne() }
-	a.host.nodes.remake = a.remake
+	a.host.nodes.remake, a.host.nodes.isClone = a.remake, a.templates.isClone
+	a.host.template, a.host.observe = a.templates.of, progress.cameUp
+	a.host.nodes.mac = a.firstMAC
 	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	res := walk.Run(ctx, a.changes, walk.Options{
@@ -174,7 +187,12 @@ func (a *applying) remake(ctx context.Context, node string, why error) error {
 		return err
 	}
 	res := provider.Resource{Addr: r.Addr, Type: r.Type, Attrs: v}
-	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{diag.Warnf("The boot of "+node+" failed", "", "%s; it is booted once more", bootReason(why))}})
+	failed := diag.Warnf("The boot of "+node+" failed", "", "%s; it is booted once more", bootReason(why))
+	if a.templates.isClone(node) {
+		failed = diag.Warnf("The clone "+node+" does not answer", "", "%s; it is booted", bootReason(why))
+		a.templates.bootCold(node)
+	}
+	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{failed}})
 	if err := a.host.libvirt.Delete(ctx, res, v); err != nil {
 		return err
 	}
@@ -200,6 +218,7 @@ type progress struct {
 	// that are still to be enrolled.
 	left, enrol      int
 	machines, others int
+	clones           int
 }
 
 func (a *applying) newProgress() *progress {
@@ -231,8 +250,41 @@ func (p *progress) observe(e walk.Event) {
 	defer p.mu.Unlock()
 	if p.left--; p.left == 0 {
 		p.a.timings.CreatedS = p.a.since()
-		p.a.phase(PhaseCreate, "done", fmt.Sprintf("%d networks, %d machines started", p.others, p.machines))
-		p.a.phase(PhaseEnrol, "started", "machines are booting")
+		p.a.phase(PhaseCreate, "done", fmt.Sprintf("%d networks, %s", p.others, p.how()))
+		text := "machines are booting"
+		if p.clones == p.machines {
+			text = "clones get their identity"
+		}
+		p.a.phase(PhaseEnrol, "started", text)
+	}
+}
+
+// how says how the machines came up.
+func (p *progress) how() string {
+	switch p.clones {
+	case 0:
+		return fmt.Sprintf("%d machines started", p.machines)
+	case p.machines:
+		return fmt.Sprintf("%d machines cloned", p.machines)
+	}
+	return fmt.Sprintf("%d machines cloned, %d started", p.clones, p.machines-p.clones)
+}
+
+// cameUp hears how a machine comes up. The times are those of the last one.
+func (p *progress) cameUp(d schema.Domain, s libvirt.Step, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch s {
+	case libvirt.Restored:
+		p.a.templates.setClone(d.Address, true)
+		p.a.timings.RestoredS = p.a.since()
+	case libvirt.Plugged:
+		p.clones++
+		p.a.timings.PluggedS = p.a.since()
+	case libvirt.Booted:
+		p.a.templates.setClone(d.Address, false)
+	case libvirt.FellBack:
+		p.a.warnBooted(d.Address, "it could not be cloned", why)
 	}
 }
 

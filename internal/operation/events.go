@@ -23,6 +23,7 @@ type Phase string
 // The phases of an apply.
 const (
 	PhaseImage      Phase = "image"
+	PhaseTemplate   Phase = "template"
 	PhaseHypervisor Phase = "hypervisor"
 	PhaseCreate     Phase = "create"
 	PhaseEnrol      Phase = "enrol"

@@ -215,7 +215,7 @@ func timingsText(t artifact.Timings) string {
 	for _, p := range []struct {
 		name string
 		at   *float64
-	}{{"created", t.CreatedS}, {"enrolled", t.EnrolledS}, {"configured", t.ConfiguredS}, {"first answer", t.FirstAnswerS},
+	}{{"restored", t.RestoredS}, {"plugged", t.PluggedS}, {"created", t.CreatedS}, {"enrolled", t.EnrolledS}, {"configured", t.ConfiguredS}, {"first answer", t.FirstAnswerS},
 		{"proved", t.ProvedS}, {"runs done", t.RunsDoneS}, {"destroyed", t.DestroyedS}} {
 		if p.at != nil {
 			fmt.Fprintf(&b, "  %-13s %7.2f\n", p.name, *p.at)

@@ -17,6 +17,7 @@ import (
 	"github.com/lvslab/lvslab/provider"
 	"github.com/lvslab/lvslab/provider/guest"
 	"github.com/lvslab/lvslab/provider/libvirt"
+	"github.com/lvslab/lvslab/provider/schema"
 )
 
 // host is the hypervisor of a lab as this operation reaches it: the embedded
@@ -27,6 +28,10 @@ type host struct {
 	libvirt   *libvirt.Provider
 	nodes     *nodes
 	providers *plan.Providers
+	// template says what a new machine is cloned from, observe hears how it
+	// comes up. Both are set, or nil, while nothing is being created.
+	template func(d schema.Domain) *libvirt.Template
+	observe  func(d schema.Domain, s libvirt.Step, why error)
 }
 
 // embeddedURI is the default of provider "libvirt".
@@ -91,11 +96,22 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 		target = holder.LibvirtSocket()
 		opts.Bridges = holder
 		opts.ChannelPath, opts.QEMULog = holder.ChannelPathInside, holder.QEMULog
-		opts.PIDFile = holder.QEMUPIDFile
+		opts.PIDFile, opts.Pipe = holder.QEMUPIDFile, holder.Pipe
 		opts.Host = func(ctx context.Context) error { return holderState(ctx, holder) }
 		socket = holder.ChannelSocket
 	} else {
 		opts.ChannelPath = socket
+	}
+	opts.Template = func(d schema.Domain) *libvirt.Template {
+		if h.template == nil {
+			return nil
+		}
+		return h.template(d)
+	}
+	opts.Observe = func(d schema.Domain, s libvirt.Step, why error) {
+		if h.observe != nil {
+			h.observe(d, s, why)
+		}
 	}
 	conn, err := libvirt.Dial(ctx, target)
 	if err != nil {

@@ -72,7 +72,14 @@ func ImageList(_ context.Context, s *Settings) (Exit, error) {
 	if err != nil {
 		return ExitError, err
 	}
-	return ExitDone, s.showImages(list)
+	if err := s.showImages(list); err != nil {
+		return ExitError, err
+	}
+	templates, err := images.Templates(cache)
+	if err != nil {
+		return ExitError, err
+	}
+	return ExitDone, s.showTemplates(templates)
 }
 
 // ImageRemove removes one image from the cache.
@@ -104,6 +111,35 @@ func (s *Settings) showImages(list []images.Image) error {
 	}
 	s.Events.Emit(ReportEvent{Kind: "images", Text: strings.TrimRight(b.String(), "\n"), Data: raw})
 	return nil
+}
+
+// showTemplates lists the machines that clones are made of.
+func (s *Settings) showTemplates(list []images.Template) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-16s  %-16s  %8s  %-7s  %-11s  %9s  %s\n", "TEMPLATE", "IMAGE", "MEMORY", "RUNNING", "ACCELERATOR", "SIZE", "AGE")
+	for _, t := range list {
+		fmt.Fprintf(&b, "%-16s  %-16s  %4d MiB  %-7s  %-11s  %6.1f MB  %s\n", t.Key, t.Image, t.Memory>>20, t.Running, t.Accelerator, float64(t.Size)/1e6, age(time.Since(t.Created)))
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	s.Events.Emit(ReportEvent{Kind: "templates", Text: strings.TrimRight(b.String(), "\n"), Data: raw})
+	return nil
+}
+
+// age is a duration in its largest unit.
+func age(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d hours", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d min", int(d.Minutes()))
 }
 
 // Doctor checks the machine. It fails when a check does.

@@ -87,7 +87,9 @@ type ApplyOptions struct {
 	Results, JUnit                              string
 	Parallelism                                 int
 	Target, Replace                             []string
-	Confirm                                     Confirm
+	// Boot, when not "", is [BootCold] or [BootRestore] and holds for all machines.
+	Boot    string
+	Confirm Confirm
 }
 
 // PlanOptions are plan's flags.

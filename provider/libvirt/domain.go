@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	rpc "github.com/digitalocean/go-libvirt"
 
@@ -107,7 +106,33 @@ func (p *Provider) createDomain(ctx context.Context, d schema.Domain) (schema.Do
 	if err := p.prepareDomain(ctx, d); err != nil {
 		return schema.Domain{}, err
 	}
-	text, err := domainXML(d, mark{Lineage: d.Lineage, Address: d.Address, Started: time.Now().UTC().Format(time.RFC3339Nano)}, p.opts.ChannelPath)
+	if t := p.opts.Template(d); t != nil {
+		have, err := p.cloned(ctx, d, *t)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoConnection) && !errors.Is(err, ErrOutcomeUnknown) {
+			return have, err
+		}
+		p.observe(d, FellBack, err)
+		if derr := p.deleteDomain(ctx, d); derr != nil {
+			return have, errors.Join(err, derr)
+		}
+		if err := p.prepareDomain(ctx, d); err != nil {
+			return have, err
+		}
+	}
+	return p.boot(ctx, d)
+}
+
+// cloned makes a clone and reads it back.
+func (p *Provider) cloned(ctx context.Context, d schema.Domain, t Template) (schema.Domain, error) {
+	if err := p.clone(ctx, d, t); err != nil {
+		return schema.Domain{}, err
+	}
+	return p.readDomain(ctx, d)
+}
+
+// boot starts a domain from its kernel.
+func (p *Provider) boot(ctx context.Context, d schema.Domain) (schema.Domain, error) {
+	text, err := domainXML(d, newMark(d, ""), p.opts.ChannelPath)
 	if err != nil {
 		return schema.Domain{}, err
 	}
@@ -122,12 +147,13 @@ func (p *Provider) createDomain(ctx context.Context, d schema.Domain) (schema.Do
 	if readErr != nil && err != nil {
 		return schema.Domain{}, p.explainStart(err, d)
 	}
+	p.observe(d, Booted, readErr)
 	return have, readErr
 }
 
 // sameDefinition compares all that is not computed.
 func sameDefinition(have, want schema.Domain) bool {
-	have.ID, have.PID, have.Started = want.ID, want.PID, want.Started
+	have.ID, have.PID, have.Started, have.Template = want.ID, want.PID, want.Started, want.Template
 	return have.Value().RawEquals(want.Value())
 }
 

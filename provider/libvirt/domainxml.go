@@ -94,12 +94,7 @@ func devices(d schema.Domain, channelPath func(domain, port string) string) *lib
 		}}
 	}
 	for _, n := range d.NICs {
-		list.Interfaces = append(list.Interfaces, libvirtxml.DomainInterface{
-			MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC},
-			Source: &libvirtxml.DomainInterfaceSource{Network: &libvirtxml.DomainInterfaceSourceNetwork{Network: n.Network}},
-			Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
-			ROM:    &libvirtxml.DomainROM{Enabled: "no"},
-		})
+		list.Interfaces = append(list.Interfaces, networkCard(n))
 	}
 	for i, port := range ports() {
 		controller, bus, nr := uint(0), uint(0), uint(i+1)
@@ -111,6 +106,15 @@ func devices(d schema.Domain, channelPath func(domain, port string) string) *lib
 		})
 	}
 	return list
+}
+
+func networkCard(n schema.NIC) libvirtxml.DomainInterface {
+	return libvirtxml.DomainInterface{
+		MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC},
+		Source: &libvirtxml.DomainInterfaceSource{Network: &libvirtxml.DomainInterfaceSourceNetwork{Network: n.Network}},
+		Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
+		ROM:    &libvirtxml.DomainROM{Enabled: "no"},
+	}
 }
 
 // domainFromXML reads back what domainXML wrote, and whose mark it bears.
@@ -143,7 +147,7 @@ func domainFromXML(text string) (schema.Domain, mark, bool, error) {
 			return d, m, false, fmt.Errorf("domain %s: %w", def.Name, err)
 		}
 	}
-	d.Lineage, d.Address, d.Started = m.Lineage, m.Address, m.Started
+	d.Lineage, d.Address, d.Started, d.Template = m.Lineage, m.Address, m.Started, m.Template
 	return d, m, marked, nil
 }
 

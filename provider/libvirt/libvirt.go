@@ -41,6 +41,16 @@ type Options struct {
 	// is proven to have ended with everything that was in it, any other error
 	// when that is not known.
 	Host func(ctx context.Context) error
+	// Template, when not nil, is asked at each creation of a domain for the
+	// template to clone; nil boots the domain. A domain that cannot be cloned is
+	// booted: Observe hears why.
+	Template func(d schema.Domain) *Template
+	// Pipe returns where to make the FIFO that a domain is cloned through, as
+	// libvirtd and as this process see it. Needed with Template.
+	Pipe func(domain string) (inside, outside string)
+	// Observe, when not nil, hears how a domain comes up. why is not nil with
+	// FellBack. It is called from several goroutines.
+	Observe func(d schema.Domain, s Step, why error)
 	// UID and GID own the console logs. -1 leaves them to the process's user.
 	UID, GID int
 }
@@ -70,7 +80,16 @@ func New(conn *Conn, o Options) *Provider {
 	if o.PIDFile == nil {
 		o.PIDFile = func(domain string) string { return "/run/libvirt/qemu/" + domain + ".pid" }
 	}
+	if o.Template == nil {
+		o.Template = func(schema.Domain) *Template { return nil }
+	}
 	return &Provider{conn: conn, opts: o}
+}
+
+func (p *Provider) observe(d schema.Domain, s Step, why error) {
+	if p.opts.Observe != nil {
+		p.opts.Observe(d, s, why)
+	}
 }
 
 // Schemas returns the types network and domain.

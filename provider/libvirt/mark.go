@@ -14,17 +14,24 @@ import (
 const markSpace = "https://github.com/lvslab/lvslab/mark/1"
 
 // mark says whose a domain is. Started is the time of its start, RFC 3339,
-// which libvirt does not keep.
+// which libvirt does not keep; Template is the key of the template that it is a
+// clone of, "" when it was booted.
 type mark struct {
 	Lineage string `xml:"lineage,attr"`
 	Address string `xml:"address,attr"`
 	Started string `xml:"started,attr"`
+
+	Template string `xml:"template,attr"`
 }
 
 // encode writes the element with a prefix: libvirt keeps only prefixed ones.
 func (m mark) encode() string {
-	return fmt.Sprintf(`<lvslab:lab xmlns:lvslab="%s" lineage="%s" address="%s" started="%s"></lvslab:lab>`,
-		markSpace, escape(m.Lineage), escape(m.Address), escape(m.Started))
+	template := ""
+	if m.Template != "" {
+		template = fmt.Sprintf(` template="%s"`, escape(m.Template))
+	}
+	return fmt.Sprintf(`<lvslab:lab xmlns:lvslab="%s" lineage="%s" address="%s" started="%s"%s></lvslab:lab>`,
+		markSpace, escape(m.Lineage), escape(m.Address), escape(m.Started), template)
 }
 
 func escape(s string) string {

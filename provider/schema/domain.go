@@ -25,6 +25,7 @@ var DomainSchema = provider.Schema{Noun: "virtual machine", Attributes: map[stri
 	"id":          {Type: cty.Number, Computed: true, Doc: "the hypervisor's number for this run of it"},
 	"pid":         {Type: cty.Number, Computed: true, Doc: "process in the hypervisor's PID namespace"},
 	"started":     {Type: cty.String, Computed: true, Doc: "time of the start, RFC 3339"},
+	"template":    {Type: cty.String, Computed: true, Doc: "key of the template that it is a clone of, none when it was booted"},
 }}
 
 var nicType = cty.Object(map[string]cty.Type{"network": cty.String, "mac": cty.String})
@@ -47,6 +48,7 @@ type Domain struct {
 	ID          int    `cty:"id"`
 	PID         int    `cty:"pid"`
 	Started     string `cty:"started"`
+	Template    string `cty:"template"`
 }
 
 // NIC is a virtual network card; Network is the network's name on the

@@ -16,7 +16,7 @@ func full() map[string]any {
 		TypeNetwork: Network{Name: "lab-lan", UUID: "u", Bridge: "lv0", Address: "network.lan", Lineage: "l", MTU: 1500},
 		TypeDomain: Domain{Name: "n", UUID: "u", Address: "backend.ns[0]", Lineage: "l", Memory: 256 << 20, VCPUs: 1,
 			Kernel: "/k", Initrd: "/i", Cmdline: "c", Root: "/r", Accelerator: "tcg", Console: "/c",
-			NICs: []NIC{{Network: "lab-lan", MAC: "52:54:00:00:00:01"}}, ID: 3, PID: 77, Started: "2026-12-01T00:00:00Z"},
+			NICs: []NIC{{Network: "lab-lan", MAC: "52:54:00:00:00:01"}}, ID: 3, PID: 77, Started: "2026-12-01T00:00:00Z", Template: "0123456789abcdef"},
 		TypeLink: Link{Node: "n", MAC: "m", Name: "lan", MTU: 1500, Addresses: []string{"198.18.0.30/24"},
 			Impair: &Impair{DelayUS: 2000, JitterUS: 1, LossPPM: 100000, DuplicatePPM: 2, ReorderPPM: 3, RateBits: 1e9, Limit: 5}, BootID: "b"},
 		TypeSysctl: Sysctl{Node: "n", Values: map[string]string{"net.ipv4.ip_forward": "0"}, BootID: "b"},

@@ -53,6 +53,9 @@ type Enrol struct {
 	Entropy   []byte    `json:"entropy"` // credited to the kernel's pool, then reseeded
 	Time      time.Time `json:"time"`
 	BootID    string    `json:"boot_id"` // of this clone; what settings are bound to
+	// MAC is the address of the guest's first card, for a clone whose card still
+	// has [TemplateMAC].
+	MAC string `json:"mac,omitempty"`
 }
 
 // Enrolled is the agent's answer to Enrol; SSH starts right after it.

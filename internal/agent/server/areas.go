@@ -18,5 +18,6 @@ var areas = []func(*Server){
 	registerQuery,
 	registerRoutes,
 	registerSysctl,
+	registerTidy,
 	registerTunnels,
 }

@@ -51,6 +51,11 @@ func (s *Server) greet(port string, r *bufio.Reader, w io.Writer) (*identity, er
 			}
 			continue
 		}
+		if p, ok := proto.ParsePrepare(line); ok && greeted && port == proto.EnginePort {
+			if err := proto.WriteLine(w, s.prepare(p)); err != nil {
+				return nil, err
+			}
+		}
 		if e, ok := proto.ParseEnrol(line); ok && greeted && port == proto.EnginePort {
 			if err := proto.WriteLine(w, s.enrol(e)); err != nil {
 				return nil, err

@@ -28,6 +28,20 @@ func registerNamed(s *Server) {
 	Handle(s, proto.NamedRead, n.read)
 	Handle(s, proto.NamedStop, n.stop)
 	Handle(s, proto.NamedStats, namedStats)
+	s.preparations[proto.PrepareNamed] = n.prepare
+}
+
+// prepare starts named with nothing to serve: what it loads later costs a
+// reload and not a start.
+func (n *named) prepare(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	spec := proto.NamedSpec{ServerID: "none"}
+	if _, _, err := n.write(spec); err != nil {
+		return err
+	}
+	n.spec = spec
+	return n.load(ctx, spec, nil)
 }
 
 // named is the guest's name server. One call at a time works on it.

@@ -20,7 +20,8 @@ const (
 
 // SeedKernel makes the running kernel one of its own: entropy credited and the
 // generator reseeded (clones of one saved boot would draw the same numbers
-// otherwise), the clock set (it stands at the moment of saving), the host name.
+// otherwise), the clock set (it stands at the moment of saving), the host name,
+// the address of the network card.
 func SeedKernel(e proto.Enrol) error {
 	if err := addEntropy(e.Entropy); err != nil {
 		return fmt.Errorf("entropy: %w", err)
@@ -31,6 +32,9 @@ func SeedKernel(e proto.Enrol) error {
 	}
 	if err := unix.Sethostname([]byte(e.Hostname)); err != nil {
 		return fmt.Errorf("host name %q: %w", e.Hostname, err)
+	}
+	if err := adoptCard(e.MAC); err != nil {
+		return fmt.Errorf("address %s of the network card: %w", e.MAC, err)
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type Server struct {
 	seed    Seed
 	life    context.Context
 	ops     map[string]operation
+	// preparations are what a template can have running, by name.
+	preparations map[string]func(context.Context) error
 
 	mu sync.Mutex
 	id *identity // nil until enrolled
@@ -53,7 +55,8 @@ type Seed func(e proto.Enrol) error
 // New returns a server with all areas registered. What it starts (named,
 // captures) ends with ctx.
 func New(ctx context.Context, o Options) *Server {
-	s := &Server{version: o.Version, log: o.Log, seed: o.Seed, life: ctx, ops: map[string]operation{}}
+	s := &Server{version: o.Version, log: o.Log, seed: o.Seed, life: ctx, ops: map[string]operation{},
+		preparations: map[string]func(context.Context) error{}}
 	if s.log == nil {
 		s.log = func(string) {}
 	}
