@@ -59,7 +59,8 @@ const (
 	templateMost = 6
 )
 
-// templateSpare is the disk space wanted beyond the machine's memory.
+// templateSpare is the disk space wanted beyond twice the machine's memory,
+// which is what saving takes at most: it is written whole, then without zeros.
 const templateSpare = 64 << 20
 
 func templatesDir(cacheDir string) string { return filepath.Join(cacheDir, "templates") }
@@ -189,7 +190,7 @@ func BuildTemplate(ctx context.Context, t Template, o TemplateOptions) (Template
 		return Template{}, err
 	}
 	pruneTemplates(o.CacheDir, time.Now())
-	if err := checkSpace(root, uint64(t.Memory)+templateSpare); err != nil {
+	if err := checkSpace(root, 2*uint64(t.Memory)+templateSpare); err != nil {
 		return Template{}, err
 	}
 	dir, err := os.MkdirTemp(root, buildPrefix)

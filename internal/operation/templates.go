@@ -228,7 +228,7 @@ func (a *applying) template(ctx context.Context, k templateKind, d schema.Domain
 
 // templateFormat changes when a template must be made anew although nothing
 // that it is made of has changed.
-const templateFormat = "1"
+const templateFormat = "2"
 
 // templateKey holds everything that a saved machine depends on: the programs,
 // its shape (machine type, processor, memory, devices, command line) and the

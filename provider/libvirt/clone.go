@@ -171,7 +171,8 @@ const templateNetwork = "template"
 
 // SaveTemplate makes a machine with one card, waits until ready returns, and
 // saves it to path, which must lie where libvirtd can write. Nothing of the
-// machine is left, except its console log; after an error, path may hold a part.
+// machine is left, except its console log; after an error, parts of files may
+// be left beside path.
 func (p *Provider) SaveTemplate(ctx context.Context, d schema.Domain, path string, ready func(context.Context) error) error {
 	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(d.Lineage+"/"+templateNetwork)).String()
 	network := schema.Network{Name: templateNetwork, UUID: id, Bridge: templateNetwork, Address: templateNetwork, Lineage: d.Lineage}
@@ -189,8 +190,15 @@ func (p *Provider) SaveTemplate(ctx context.Context, d schema.Domain, path strin
 	if err != nil {
 		return err
 	}
+	whole := path + ".whole"
 	err = p.conn.Do(ctx, makeTimeout, func(l *rpc.Libvirt) error {
-		return l.DomainSaveFlags(dom, path, nil, uint32(rpc.DomainSaveRunning))
+		return l.DomainSaveFlags(dom, whole, nil, uint32(rpc.DomainSaveRunning))
 	})
-	return explain(err, "save virtual machine "+d.Name)
+	if err != nil {
+		return explain(err, "save virtual machine "+d.Name)
+	}
+	if _, err := withoutZeros(whole, path); !errors.Is(err, errStream) {
+		return errors.Join(err, os.Remove(whole))
+	}
+	return os.Rename(whole, path) // larger and slower, and as good
 }
