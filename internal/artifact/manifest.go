@@ -37,6 +37,12 @@ type Manifest struct {
 	Seeds map[string]int64 `json:"seeds,omitempty"` // experiment → seed
 	// RunOrder holds the run ids in the order in which they were due.
 	RunOrder []string `json:"run_order,omitempty"`
+	// Clones are node → key of the template that the machine is a clone of;
+	// machines that were booted are not in it.
+	Clones map[string]string `json:"clones,omitempty"`
+	// GuestSeeds are node → what the guest's generator of random numbers was
+	// seeded with, hex, of the machines that this apply has made.
+	GuestSeeds map[string]string `json:"guest_seeds,omitempty"`
 	// Sysctls are node → name → value as read back before the runs.
 	Sysctls map[string]map[string]string `json:"sysctls,omitempty"`
 	// DestinationOrder is service → backends as the kernel lists them, first = head.

@@ -362,6 +362,36 @@ func TestAccSurvivesItsStarter(t *testing.T) {
 	}
 }
 
+// TestAccBoundEndsWithItsStarter: a bound holder goes when its starter does.
+func TestAccBoundEndsWithItsStarter(t *testing.T) {
+	acceptance(t)
+	useRegistry(t)
+	o := options(t, "acc-bound")
+	o.Bound = true
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], argStarter, string(text))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h Holder
+	if err := json.Unmarshal(out, &h); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.awaitEnd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := processesOf(t, "acc-bound"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestAccFailedStartLeavesNothing(t *testing.T) {
 	acceptance(t)
 	dir := useRegistry(t)

@@ -24,6 +24,8 @@ import (
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/verdict"
 	"github.com/lvslab/lvslab/internal/version"
+	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/provider/schema"
 )
 
 // manifest gathers the conditions of the study while the lab is up.
@@ -53,8 +55,30 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 		m.RunOrder = append(m.RunOrder, t.RunID)
 	}
 	m.Topology = a.topologyHash()
+	m.Clones = clonesOf(st)
+	if a.host != nil {
+		m.GuestSeeds = a.host.nodes.guestSeeds()
+	}
 	m.Versions, m.Sysctls = a.versions(ctx)
 	return m, nil
+}
+
+// clonesOf returns which machines of the state are clones, and of what.
+func clonesOf(st state.State) map[string]string {
+	out := map[string]string{}
+	for _, r := range st.Resources {
+		if r.Type != schema.TypeDomain {
+			continue
+		}
+		v, err := r.Value(schema.DomainSchema)
+		if err != nil {
+			continue
+		}
+		if d, err := schema.DomainFrom(v); err == nil && d.Template != "" {
+			out[d.Address] = d.Template
+		}
+	}
+	return out
 }
 
 // topologyHash is the resolved topology's own: the study's hash without an

@@ -2,7 +2,10 @@ package operation
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
+	"maps"
 	"net"
 	"runtime"
 	"sync"
@@ -52,6 +55,7 @@ type nodes struct {
 
 	mu       sync.Mutex
 	slots    map[string]*slot
+	seeds    map[string]string                    // node → hex
 	enrolled func(node string, e *proto.Enrolled) // told once per machine that was enrolled
 }
 
@@ -133,7 +137,8 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	default:
 		quiet = silentBoot
 	}
-	enrol := &proto.Enrol{Node: node, Hostname: n.name(node), HostKey: host.Private}
+	enrol := &proto.Enrol{Node: node, Hostname: n.name(node), HostKey: host.Private, Entropy: make([]byte, seedBytes)}
+	_, _ = rand.Read(enrol.Entropy) // never fails, crypto/rand says
 	if n.mac != nil {
 		enrol.MAC = n.mac(node)
 	}
@@ -143,10 +148,32 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e := conn.Enrolled(); e != nil && n.enrolled != nil {
-		n.enrolled(node, e)
+	if e := conn.Enrolled(); e != nil {
+		n.seeded(node, enrol.Entropy)
+		if n.enrolled != nil {
+			n.enrolled(node, e)
+		}
 	}
 	return conn, nil
+}
+
+// seedBytes is what a guest is seeded with: twice what its generator needs.
+const seedBytes = 64
+
+func (n *nodes) seeded(node string, seed []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.seeds == nil {
+		n.seeds = map[string]string{}
+	}
+	n.seeds[node] = hex.EncodeToString(seed)
+}
+
+// guestSeeds returns what the machines enrolled by this operation were seeded with.
+func (n *nodes) guestSeeds() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.seeds)
 }
 
 // opener opens a machine's port; when there is nothing to open any more it

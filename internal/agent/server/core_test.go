@@ -25,7 +25,7 @@ var (
 // bare returns a server with test operations only.
 func bare(t *testing.T) *Server {
 	t.Helper()
-	s := &Server{version: "test", life: t.Context(), ops: map[string]operation{}, log: func(string) {}}
+	s := &Server{version: "test", life: t.Context(), ops: map[string]operation{}, preparations: map[string]func(context.Context) error{}, log: func(string) {}}
 	Handle(s, echoCall, func(_ context.Context, a string) (string, error) { return a, nil })
 	Handle(s, failCall, func(_ context.Context, a string) (string, error) {
 		return "", fail(proto.CodeMismatch, a, "is wrong")
@@ -163,6 +163,38 @@ func TestGreet(t *testing.T) {
 		}
 		if rest, _ := r.Peek(len(banner)); c.ssh && string(rest) != banner {
 			t.Errorf("%s: SSH would read %q", name, rest)
+		}
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	hello := `{"lvslab":1,"nonce":"n"}` + "\n"
+	known := &identity{node: "backend.ns[0]", bootID: "b1"}
+	for name, c := range map[string]struct {
+		id      *identity
+		port    string
+		sent    string
+		answer  string
+		started int
+	}{
+		"started":            {nil, proto.EnginePort, hello + `{"prepare":["a","a"]}`, `{"prepared":["a","a"]}`, 2},
+		"unknown":            {nil, proto.EnginePort, hello + `{"prepare":["a","b","a"]}`, `cannot prepare \"b\"`, 1},
+		"fails":              {nil, proto.EnginePort, hello + `{"prepare":["bad"]}`, `bad: no luck`, 0},
+		"has an identity":    {known, proto.EnginePort, hello + `{"prepare":["a"]}`, "has an identity already", 0},
+		"on another port":    {nil, proto.UserPorts[0], hello + `{"prepare":["a"]}`, "", 0},
+		"without a hello":    {nil, proto.EnginePort, `{"prepare":["a"]}`, "", 0},
+		"nothing to prepare": {nil, proto.EnginePort, hello + `{"prepare":[]}`, "", 0},
+	} {
+		s := bare(t)
+		s.id = c.id
+		started := 0
+		s.preparations["a"] = func(context.Context) error { started++; return nil }
+		s.preparations["bad"] = func(context.Context) error { return errors.New("no luck") }
+		var out bytes.Buffer
+		_, _ = s.greet(c.port, bufio.NewReader(strings.NewReader(c.sent+"\n")), &out)
+		_, answer, _ := strings.Cut(strings.TrimSpace(out.String()), "\n\n")
+		if !strings.Contains(answer, c.answer) || c.answer == "" && answer != "" || started != c.started {
+			t.Errorf("%s: answered %q, started %d", name, answer, started)
 		}
 	}
 }
