@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lvslab/lvslab/images"
 )
 
 // linked makes a cache of the test's own that has the images of the usual one
@@ -19,7 +21,15 @@ import (
 func linked(t *testing.T, s *site) string {
 	t.Helper()
 	cache := filepath.Join(s.dir, "cache")
-	copyCache(t, cache)
+	from, err := images.DefaultCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"images", "initrds", "libvirt-capabilities"} {
+		if err := os.CopyFS(filepath.Join(cache, dir), os.DirFS(filepath.Join(from, dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Setenv("LVSLAB_CACHE", cache)
 	t.Cleanup(func() {
 		s.run(time.Minute, "destroy", "--auto-approve", "lab.hcl")

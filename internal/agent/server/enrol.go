@@ -116,6 +116,7 @@ func (s *Server) takeIdentity(e proto.Enrol) error {
 		return errors.New("no boot id given")
 	}
 	s.id = &identity{node: e.Node, bootID: e.BootID, hostKey: host, client: client}
+	s.log(fmt.Sprintf("enrolled as %s, %.2f s after boot", e.Node, uptime()))
 	return nil
 }
 
