@@ -54,7 +54,8 @@ written with one dash, as in Terraform.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
 	root.AddCommand(
 		a.applyCommand(), a.planCommand(), a.runCommand(), a.destroyCommand(), a.sweepCommand(),
-		a.validateCommand(), a.fmtCommand(), a.showCommand(), a.outputCommand(),
+		a.validateCommand(), a.fmtCommand(), a.graphCommand(), a.consoleCommand(),
+		a.showCommand(), a.stateCommand(), a.outputCommand(), a.unlockCommand(),
 		a.execCommand(), a.sshCommand(), a.logsCommand(),
 		a.doctorCommand(), a.imageCommand(), a.versionCommand(),
 	)

@@ -31,25 +31,19 @@ usage, 130 interrupted.`,
   lvslab apply --keep -var iterations=2 builtin:lvs-tun-dns`,
 		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if o.Boot != "" && o.Boot != operation.BootCold && o.Boot != operation.BootRestore {
-				return usageError{fmt.Errorf("--boot is restore or cold, got %q", o.Boot), c.CommandPath()}
+			if err := checkChoices(c, o.Choices); err != nil {
+				return err
 			}
+			o.Chosen = chosen(c.Flags())
 			a.exit, err = operation.Apply(c.Context(), &a.settings, args[0], o)
 			return err
 		},
 	}
 	f := c.Flags()
-	a.variableFlags(f)
-	f.BoolVar(&o.Keep, "keep", false, "leave the lab up afterwards, whatever its teardown policy")
-	f.BoolVar(&o.Fresh, "fresh", false, "repeat the study though its result is complete")
+	a.choiceFlags(f, &o.Choices)
 	f.BoolVar(&o.PlanOnly, "plan-only", false, "show the plan and stop")
 	f.BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask before replacing or deleting something that exists")
-	f.StringVar(&o.Results, "results", "results", "put artifacts below `DIR`")
 	f.StringVar(&o.JUnit, "junit", "", "also write checks and runs as JUnit XML to `FILE`")
-	f.IntVar(&o.Parallelism, "parallelism", 0, "work on `N` resources at once (0: 10)")
-	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs; runs no experiments (repeatable)")
-	f.StringArrayVar(&o.Replace, "replace", nil, "make this `NOUN` anew (repeatable)")
-	f.StringVar(&o.Boot, "boot", "", "how all machines come up, `HOW`: restore (clones of a saved one) or cold (booted); else as the topology says")
 	f.BoolVar(&o.Timings, "timings", false, "print when each phase was done, in seconds since the start")
 	return c
 }
@@ -59,23 +53,23 @@ func (a *app) planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan FILE|DIR|builtin:NAME",
 		Short: "Show what apply would do",
+		Long: `Show what apply would do: changes of resources, pending trials, and what the
+lab needs of this machine. Nothing is created, and no lock is taken.`,
 		Example: `  lvslab plan topology.hcl
   lvslab plan --out study.plan topology.hcl && lvslab apply study.plan`,
 		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := checkChoices(c, o.Choices); err != nil {
+				return err
+			}
 			a.exit, err = operation.Plan(c.Context(), &a.settings, args[0], o)
 			return err
 		},
 	}
 	f := c.Flags()
-	a.variableFlags(f)
+	a.choiceFlags(f, &o.Choices)
 	f.StringVar(&o.Out, "out", "", "save the plan to `FILE`, which apply carries out as it is")
 	f.BoolVar(&o.DetailedExitCode, "detailed-exitcode", false, "exit 2 when there is something to do")
-	f.BoolVar(&o.Keep, "keep", false, "plan for apply --keep")
-	f.BoolVar(&o.Fresh, "fresh", false, "plan for apply --fresh")
-	f.StringVar(&o.Results, "results", "results", "look for artifacts below `DIR`")
-	f.StringArrayVar(&o.Target, "target", nil, "only this `NOUN` and what it needs; runs no experiments (repeatable)")
-	f.StringArrayVar(&o.Replace, "replace", nil, "make this `NOUN` anew (repeatable)")
 	return c
 }
 

@@ -103,7 +103,7 @@ are masked unless they are named.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
+	labFlag(c, &o.Lab)
 	c.Flags().BoolVar(&o.Raw, "raw", false, "print a string, number or bool without quotes")
 	return c
 }
@@ -136,9 +136,7 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func (a *app) imageCommand() *cobra.Command {
-	c := &cobra.Command{Use: "image", Args: noSuchCommand, RunE: func(c *cobra.Command, _ []string) error {
-		return usageError{fmt.Errorf("%s needs one of its commands", c.CommandPath()), c.CommandPath()}
-	}, Short: "Build, list and remove guest images"}
+	c := &cobra.Command{Use: "image", Args: noSuchCommand, RunE: needsCommand, Short: "Build, list and remove guest images"}
 	var refresh bool
 	build := &cobra.Command{
 		Use: "build", Short: "Build the guest image unless it is cached",

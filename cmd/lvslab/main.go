@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ func run(args []string) int {
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "%s\nRun '%s --help' for usage.\n", usage.Error(), usage.command)
+		app.badUsage(usage, args)
 		return int(operation.ExitUsage)
 	case errors.Is(err, syscall.EPIPE): // the reader has seen enough
 	case err != nil:
@@ -93,6 +94,21 @@ func explainInterrupt(ctx context.Context, err error) error {
 type usageError struct {
 	error
 	command string
+}
+
+// badUsage says what is wrong with a command line, as data when that was asked
+// for, even where the flag was not reached.
+func (a *app) badUsage(e usageError, args []string) {
+	remedy := fmt.Sprintf("Run '%s --help' for usage.", e.command)
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	if !slices.Contains(args, "--json") && !slices.Contains(args, "-json") {
+		fmt.Fprintf(os.Stderr, "%s\n%s\n", e.Error(), remedy)
+		return
+	}
+	d := diag.Errorf("Bad usage", remedy, "%s", e.Error())
+	ui.NewJSON(os.Stdout).Emit(operation.DiagnosticEvent{Diagnostics: diag.Diagnostics{d}})
 }
 
 // fail shows an error as diagnostics, with snippets where the source is known.

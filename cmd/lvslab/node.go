@@ -25,7 +25,7 @@ code.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
+	labFlag(c, &o.Lab)
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) >= 2 {
 			return nil
@@ -50,7 +50,7 @@ func (a *app) sshCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
+	labFlag(c, &o.Lab)
 	return c
 }
 
@@ -67,7 +67,7 @@ func (a *app) logsCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Lab, "lab", "", "the `LAB`, by name or topology, when several are here")
+	labFlag(c, &o.Lab)
 	c.Flags().BoolVarP(&o.Follow, "follow", "f", false, "go on printing what comes, until Ctrl-C")
 	return c
 }

@@ -10,16 +10,22 @@ import (
 	"github.com/lvslab/lvslab/internal/diag"
 )
 
+// EvalName is what messages call the source of [Config.Eval].
+const EvalName = "<expression>"
+
 // Eval evaluates one expression as an output would, for a console. Sensitive
-// parts are refused.
+// parts keep their mark: show the value with [Literal], or see [Sensitive].
 func (c *Config) Eval(sk *Skeleton, t *Topology, results map[string]ExperimentResult, text string) (cty.Value, diag.Diagnostics) {
-	const name = "<expression>"
-	if d, bad := tooDeep([]byte(text), name); bad {
+	if d, bad := tooDeep([]byte(text), EvalName); bad {
 		return cty.DynamicVal, diag.Diagnostics{d}
 	}
-	expr, ds := hclsyntax.ParseExpression([]byte(text), name, hcl.InitialPos)
+	expr, ds := hclsyntax.ParseExpression([]byte(text), EvalName, hcl.InitialPos)
 	if ds.HasErrors() {
-		return cty.DynamicVal, syntaxProblems(ds)
+		out := syntaxProblems(ds)
+		for i := range out {
+			out[i].Remedy = "Write one whole expression in one line."
+		}
+		return cty.DynamicVal, out
 	}
 	own := *c
 	own.info = make(map[hclsyntax.Expression]*exprInfo, len(c.info)+1)
@@ -34,12 +40,11 @@ func (c *Config) Eval(sk *Skeleton, t *Topology, results map[string]ExperimentRe
 	e := own.resolver(sk, t.addresses())
 	e.latest, e.results = phaseResults, results
 	r := e.eval(expr, site{phase: phaseResults})
-	v, marks := stripHandles(r.val).UnmarkDeep()
-	if len(marks) > 0 {
-		return cty.DynamicVal, diag.Diagnostics{diag.Errorf("Sensitive value", "Name a part that is not sensitive.", "The result holds a sensitive value.").At(expr.Range())}
-	}
-	return v, e.problems.sorted()
+	return stripHandles(r.val), e.problems.sorted()
 }
+
+// Sensitive reports whether any part of a value is sensitive.
+func Sensitive(v cty.Value) bool { return v.ContainsMarked() }
 
 // addresses gives back what Resolve was given.
 func (t *Topology) addresses() map[string]netip.Addr {

@@ -39,7 +39,9 @@ type applying struct {
 	dir   string
 	cache string
 	image guestImage
-	accel hypervisor.Accelerator
+	// imageText says which image it is, for when there is something to do with it.
+	imageText string
+	accel     hypervisor.Accelerator
 	// accelWhy says in one phrase why it was chosen.
 	accelWhy string
 	holder   *hypervisor.Holder
@@ -65,7 +67,13 @@ func Apply(ctx context.Context, s *Settings, path string, o ApplyOptions) (Exit,
 	if err != nil {
 		return ExitError, err
 	}
-	if o.PlanOnly {
+	switch {
+	case o.RefreshOnly && o.PlanOnly:
+		exit, _, err := a.showDrift(ctx)
+		return exit, err
+	case o.RefreshOnly:
+		return a.writeDrift(ctx)
+	case o.PlanOnly:
 		return a.showOnly(ctx)
 	}
 	if err := a.fitness(); err != nil {
@@ -129,14 +137,18 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 		return ExitError, err
 	}
 	defer func() { a.host.close() }()
+	if !a.idle() {
+		a.phase(PhaseImage, "done", a.imageText)
+	}
 	if err := a.showPlan(); err != nil {
 		return ExitError, err
 	}
 	if err := a.asPlanned(); err != nil {
 		return ExitError, err
 	}
-	if a.changes.Empty() && len(a.todo) == 0 {
-		return a.nothingToDo(ctx)
+	if a.idle() {
+		a.Events.Emit(SummaryEvent{Text: a.idleText(), Artifact: a.result})
+		return ExitDone, nil
 	}
 	if err := a.confirm(ctx); err != nil {
 		return ExitError, err
@@ -175,7 +187,7 @@ func (a *applying) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.image, err = a.prepareImage(ctx); err != nil {
+	if a.image, a.imageText, err = a.prepareImage(ctx); err != nil {
 		return err
 	}
 	if a.keys, err = openKeys(a.dir, a.store); err != nil {
@@ -214,6 +226,23 @@ func (a *applying) compare(ctx context.Context) error {
 	if err := a.pendingTrials(ctx); err != nil {
 		return err
 	}
+	if err := a.lookAround(ctx); err != nil {
+		return err
+	}
+	if a.wanted, err = a.desired(); err != nil {
+		return err
+	}
+	ps, err := a.providers()
+	if err != nil {
+		return err
+	}
+	a.changes, err = compare(ps, a.wanted, a.reality, a.opts.Choices, a.study.topology)
+	return err
+}
+
+// lookAround finds the lab's hypervisor and reads what exists.
+func (a *applying) lookAround(ctx context.Context) error {
+	var err error
 	if a.holder, err = findHolder(ctx, a.state().Lineage); err != nil {
 		return err
 	}
@@ -227,17 +256,7 @@ func (a *applying) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	if a.reality, err = look(ctx, a.state(), a.host); err != nil {
-		return err
-	}
-	if a.wanted, err = a.desired(); err != nil {
-		return err
-	}
-	ps, err := a.providers()
-	if err != nil {
-		return err
-	}
-	a.changes, err = compare(ps, a.wanted, a.reality, a.opts.Target, a.opts.Replace)
+	a.reality, err = look(ctx, a.state(), a.host, a.parallelism())
 	return err
 }
 
@@ -302,16 +321,6 @@ func (a *applying) confirm(ctx context.Context) error {
 		err = errDeclined
 	}
 	return err
-}
-
-// nothingToDo says so, with the result that is complete.
-func (a *applying) nothingToDo(context.Context) (Exit, error) {
-	text := "Nothing to do."
-	if a.result != "" {
-		text = fmt.Sprintf("Nothing to do: the study is complete in %s.\nUse --fresh to repeat it, or --keep to bring the lab up.", a.result)
-	}
-	a.Events.Emit(SummaryEvent{Text: text, Artifact: a.result})
-	return ExitDone, nil
 }
 
 // withoutRuns ends an apply that had only resources to change.

@@ -117,7 +117,7 @@ func (a *applying) create(ctx context.Context) error {
 	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	res := walk.Run(ctx, a.changes, walk.Options{
-		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.opts.Parallelism,
+		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.parallelism(),
 		Abort: abort, Observe: progress.observe,
 	})
 	a.host.nodes.remake = nil // from here on a machine made anew would lack its settings

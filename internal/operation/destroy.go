@@ -72,12 +72,13 @@ func (s *Settings) openStore(ctx context.Context, dir string) (*state.Store, err
 }
 
 func (s *Settings) storeOptions() state.Options {
-	return state.Options{
-		Lvslab: version.Version, Command: strings.Join(os.Args, " "), LockTimeout: s.LockTimeout,
-		Waiting: func(h state.Holder) {
+	o := state.Options{Lvslab: version.Version, Command: strings.Join(os.Args, " "), LockTimeout: s.LockTimeout}
+	if s.LockTimeout > 0 {
+		o.Waiting = func(h state.Holder) {
 			s.Events.Emit(NoticeEvent{Text: "Waiting for the lock of the lab: " + h.String()})
-		},
+		}
 	}
+	return o
 }
 
 // takeDown ends the lab's hypervisor, or deletes what the lab has on the

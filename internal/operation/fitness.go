@@ -36,7 +36,7 @@ func (a *applying) fitness() error {
 	if err != nil {
 		return nil // what can't be read is not held against the lab
 	}
-	return memoryFor(a.yetToStart(), have, limited)
+	return memoryFor(a.yetToStart(context.Background()), have, limited)
 }
 
 // What must be free where something is written: the state and the consoles of
@@ -56,11 +56,16 @@ func (a *applying) places() error {
 	if len(a.study.topology.Experiments) == 0 || len(a.opts.Target) > 0 {
 		return err
 	}
-	need := uint64(labSpace)
 	list, terr := a.study.trials("", "")
 	if terr != nil {
 		return errors.Join(err, terr)
 	}
+	return errors.Join(err, writable("the results", a.opts.Results, labSpace+a.resultSpace(list), "Give write permission there, or name another directory with --results DIR."))
+}
+
+// resultSpace is the most that the runs will write, in bytes.
+func (a *applying) resultSpace(list trialList) uint64 {
+	need := uint64(0)
 	for _, t := range list.trials {
 		s := t.Treatment.Setting
 		perQuery := querySpace
@@ -69,7 +74,7 @@ func (a *applying) places() error {
 		}
 		need += runSpace + uint64(s.Queries*max(1, s.Clients)*perQuery)
 	}
-	return errors.Join(err, writable("the results", a.opts.Results, need, "Give write permission there, or name another directory with --results DIR."))
+	return need
 }
 
 func (a *applying) experiment(label string) (lang.Experiment, bool) {
@@ -115,9 +120,9 @@ func writable(what, dir string, need uint64, remedy string) error {
 
 // yetToStart lists the machines that do not run yet: the memory of the others
 // is missing already from what is available.
-func (a *applying) yetToStart() []lang.Machine {
+func (a *applying) yetToStart(ctx context.Context) []lang.Machine {
 	all := a.study.topology.Machines
-	h, status, err := hypervisor.Find(context.Background(), a.prior.Lineage)
+	h, status, err := hypervisor.Find(ctx, a.prior.Lineage)
 	if err != nil || h == nil || status != hypervisor.Running {
 		return all
 	}

@@ -19,12 +19,12 @@ type guestImage struct {
 }
 
 // prepareImage builds the guest image unless it is cached, and puts the agent
-// on top of its initramfs.
-func (s *Settings) prepareImage(ctx context.Context) (guestImage, error) {
+// on top of its initramfs. It returns a phrase about it.
+func (s *Settings) prepareImage(ctx context.Context) (guestImage, string, error) {
 	s.phase(PhaseImage, "started", images.Debian12.Name)
 	cache, err := images.DefaultCacheDir()
 	if err != nil {
-		return guestImage{}, err
+		return guestImage{}, "", err
 	}
 	began := time.Now()
 	built := false
@@ -33,22 +33,21 @@ func (s *Settings) prepareImage(ctx context.Context) (guestImage, error) {
 		s.phase(PhaseImage, "progress", images.Debian12.Name+": "+step)
 	}})
 	if err != nil {
-		return guestImage{}, err
+		return guestImage{}, "", err
 	}
 	agent, err := binary.Bytes()
 	if err != nil {
-		return guestImage{}, err
+		return guestImage{}, "", err
 	}
 	initrd, err := images.InitrdWithAgent(ctx, img, agent, cache)
 	if err != nil {
-		return guestImage{}, err
+		return guestImage{}, "", err
 	}
 	how := "cached"
 	if built {
 		how = fmt.Sprintf("built in %.1f s", time.Since(began).Seconds())
 	}
-	s.phase(PhaseImage, "done", fmt.Sprintf("%s %s, Linux %s (%s)", img.Name, img.Key, img.KernelRelease, how))
-	return guestImage{img, initrd}, nil
+	return guestImage{img, initrd}, fmt.Sprintf("%s %s, Linux %s (%s)", img.Name, img.Key, img.KernelRelease, how), nil
 }
 
 // ImageBuild builds the guest image, looking for newer packages with refresh.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"golang.org/x/sys/unix"
 
 	"github.com/lvslab/lvslab/internal/addr"
@@ -215,7 +214,7 @@ func inputName(name string) string {
 func variablesJSON(vars map[string]cty.Value) ([]byte, error) {
 	out := map[string]json.RawMessage{}
 	for name, v := range vars {
-		raw, err := ctyjson.Marshal(v, v.Type())
+		raw, err := valueJSON(v)
 		if err != nil {
 			return nil, fmt.Errorf("variable %s: %w", name, err)
 		}

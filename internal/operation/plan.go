@@ -7,9 +7,12 @@ import (
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/diff"
 	"github.com/lvslab/lvslab/provider"
+	"github.com/lvslab/lvslab/provider/schema"
 )
 
 // showPlan emits the plan: addresses, changes, trials.
@@ -20,6 +23,10 @@ func (a *applying) showPlan() error {
 	}
 	t := a.changes.Totals()
 	a.warn(a.changes.Warnings)
+	if len(a.opts.Target) > 0 {
+		a.warn(diag.Diagnostics{diag.Warnf("Only a part of the lab", "Plan and apply without --target afterwards.",
+			"--target leaves out what the named blocks do not need, and all experiments and checks.")})
+	}
 	a.Events.Emit(PlanEvent{Lab: a.study.topology.Lab.Name, Text: a.planText(), Plan: raw,
 		Changes: t.Create + t.Update + t.Replace + t.Delete, Trials: len(a.todo)})
 	return nil
@@ -27,10 +34,17 @@ func (a *applying) showPlan() error {
 
 // planText is the plan for people. A lab that is made from nothing is shown as
 // its machines with their addresses; whatever changes something that exists is
-// shown in full, attribute by attribute.
+// shown in full, attribute by attribute. A plan without anything to do is one
+// line, and none in an apply, whose last line says the same.
 func (a *applying) planText() string {
 	var b strings.Builder
 	t := a.study.topology
+	if a.idle() {
+		if a.store != nil {
+			return ""
+		}
+		return a.idleText()
+	}
 	fmt.Fprintf(&b, "lab %s", t.Lab.Name)
 	if t.Lab.Description != "" {
 		fmt.Fprintf(&b, ": %s", t.Lab.Description)
@@ -39,8 +53,9 @@ func (a *applying) planText() string {
 	totals := a.changes.Totals()
 	switch {
 	case a.changes.Empty():
+		b.WriteString("\n")
 	case totals.Update+totals.Replace+totals.Delete+totals.NoOp == 0:
-		b.WriteString("\n" + a.inventory())
+		b.WriteString("\n" + a.inventory() + "\n")
 	default:
 		b.WriteString("\n")
 		for _, c := range a.changes.Changes {
@@ -52,24 +67,50 @@ func (a *applying) planText() string {
 			}
 		}
 	}
-	b.WriteString("\n" + diff.Summary(totals))
+	b.WriteString(diff.Summary(totals))
 	if len(a.todo) > 0 {
-		fmt.Fprintf(&b, "\nTrials: %d runs.", len(a.todo))
+		fmt.Fprintf(&b, "\nTrials: %s pending.", count(len(a.todo), "run"))
 		for _, line := range a.list.describe(t) {
 			b.WriteString("\n  " + line)
 		}
 	} else if a.result != "" {
 		fmt.Fprintf(&b, "\nTrials: none, the study is complete in %s.", shownPath(a.result))
 	}
+	if d := a.demand(); d != nil {
+		b.WriteString("\n\n" + d.text())
+	}
 	return b.String()
 }
 
-// inventory lists what is to be created, one line a machine.
+// idle reports whether the plan has nothing to do.
+func (a *applying) idle() bool { return a.changes.Empty() && len(a.todo) == 0 }
+
+func (a *applying) idleText() string {
+	if a.result != "" {
+		return fmt.Sprintf("Nothing to do: the study is complete in %s.\nUse --fresh to repeat it, or --keep to bring the lab up.", shownPath(a.result))
+	}
+	return "Nothing to do: what exists is what the topology asks for."
+}
+
+// inventory lists what is to be created, one line a block.
 func (a *applying) inventory() string {
 	var b strings.Builder
 	t := a.study.topology
+	created := map[addr.Noun]bool{}
+	for _, c := range a.changes.Changes {
+		created[c.Addr.Noun] = true
+		if c.Type == schema.TypeDNS {
+			if m, ok := t.Machine(c.Addr.Noun); ok {
+				for _, z := range m.Serves {
+					created[z] = true
+				}
+			}
+		}
+	}
 	line := func(noun addr.Noun, format string, args ...any) {
-		fmt.Fprintf(&b, "  + %-22s %s\n", noun, fmt.Sprintf(format, args...))
+		if created[noun] {
+			fmt.Fprintf(&b, "  + %-22s %s\n", noun, fmt.Sprintf(format, args...))
+		}
 	}
 	for _, n := range t.Networks {
 		line(n.Noun, "%s", n.CIDR)
@@ -143,9 +184,11 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 		Lab       string            `json:"lab"`
 		Addresses map[string]string `json:"addresses"`
 		Changes   []change          `json:"changes"`
+		Totals    plan.Totals       `json:"totals"`
 		Pending   int               `json:"pending"`
 		Study     json.RawMessage   `json:"study"`
-	}{1, a.study.topology.Lab.Name, addresses, changes, len(a.todo), trials}, "", "  ")
+		Needs     *demand           `json:"needs,omitempty"`
+	}{1, a.study.topology.Lab.Name, addresses, changes, a.changes.Totals(), len(a.todo), trials, a.demand()}, "", "  ")
 }
 
 // showOnly makes the plan and shows it, without lock and effect.
@@ -157,14 +200,25 @@ func (a *applying) showOnly(ctx context.Context) (Exit, error) {
 	if err := a.showPlan(); err != nil {
 		return ExitError, err
 	}
+	for _, d := range diag.From(a.short(ctx)) { // apply would refuse
+		d.Severity = diag.Warning
+		a.warn(diag.Diagnostics{d})
+	}
 	return ExitDone, a.asPlanned()
 }
 
 // Plan shows what apply would do and changes nothing.
 func Plan(ctx context.Context, s *Settings, path string, o PlanOptions) (Exit, error) {
-	a, err := s.prepare(path, ApplyOptions{Keep: o.Keep, Fresh: o.Fresh, Results: o.Results, Target: o.Target, Replace: o.Replace})
+	a, err := s.prepare(path, ApplyOptions{Choices: o.Choices})
 	if err != nil {
 		return ExitError, err
+	}
+	if o.RefreshOnly {
+		exit, differs, err := a.showDrift(ctx)
+		if err == nil && differs && o.DetailedExitCode {
+			exit = ExitChanges
+		}
+		return exit, err
 	}
 	if exit, err := a.showOnly(ctx); err != nil {
 		return exit, err
@@ -174,7 +228,7 @@ func Plan(ctx context.Context, s *Settings, path string, o PlanOptions) (Exit, e
 			return ExitError, err
 		}
 	}
-	if o.DetailedExitCode && (!a.changes.Empty() || len(a.todo) > 0) {
+	if o.DetailedExitCode && !a.idle() {
 		return ExitChanges, nil
 	}
 	return ExitDone, nil

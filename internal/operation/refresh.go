@@ -2,11 +2,11 @@ package operation
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/diff"
 	"github.com/lvslab/lvslab/plan/state"
@@ -19,11 +19,13 @@ type reality struct {
 	have     []plan.Existing
 	recorded map[addr.Resource]cty.Value
 	gone     map[addr.Resource]string
+	// changed are those that are not as they were recorded.
+	changed []addr.Resource
 }
 
 // look reads every recorded resource. h is nil when the lab's hypervisor does
 // not run: then everything is proven gone with it.
-func look(ctx context.Context, st state.State, h *host) (reality, error) {
+func look(ctx context.Context, st state.State, h *host, parallelism int) (reality, error) {
 	r := reality{recorded: map[addr.Resource]cty.Value{}, gone: map[addr.Resource]string{}}
 	ps, err := offline()
 	if err != nil {
@@ -42,34 +44,28 @@ func look(ctx context.Context, st state.State, h *host) (reality, error) {
 		}
 		return r, nil
 	}
-	seen, err := walk.Refresh(ctx, existing, walk.Options{Providers: h.providers})
-	r.have, r.gone = seen.Have, seen.Gone
+	seen, err := walk.Refresh(ctx, existing, walk.Options{Providers: h.providers, Parallelism: parallelism})
+	r.have, r.gone, r.changed = seen.Have, seen.Gone, seen.Changed
 	return r, err
 }
 
 // compare makes the plan of changes.
-func compare(ps *plan.Providers, wanted []provider.Resource, r reality, targets, replace []string) (plan.Plan, error) {
-	t, err := nouns(targets)
+func compare(ps *plan.Providers, wanted []provider.Resource, r reality, c Choices, t *lang.Topology) (plan.Plan, error) {
+	only, err := targets(c.Target, t)
 	if err != nil {
-		return plan.Plan{}, fmt.Errorf("--target: %w", err)
+		return plan.Plan{}, err
 	}
-	rep, err := nouns(replace)
-	if err != nil {
-		return plan.Plan{}, fmt.Errorf("--replace: %w", err)
+	var known []addr.Resource
+	for _, w := range wanted {
+		known = append(known, w.Addr)
+	}
+	for a := range r.recorded {
+		known = append(known, a)
+	}
+	if err := replaceable(c.Replace, known); err != nil {
+		return plan.Plan{}, err
 	}
 	return diff.Compute(diff.Input{
-		Providers: ps, Wanted: wanted, Have: r.have, Recorded: r.recorded, Gone: r.gone, Targets: t, Replace: rep,
+		Providers: ps, Wanted: wanted, Have: r.have, Recorded: r.recorded, Gone: r.gone, Targets: only, Replace: c.Replace,
 	})
-}
-
-func nouns(texts []string) ([]addr.Noun, error) {
-	var out []addr.Noun
-	for _, t := range texts {
-		n, err := addr.ParseNoun(t)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, n)
-	}
-	return out, nil
 }

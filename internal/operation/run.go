@@ -14,7 +14,7 @@ import (
 // Run carries out the experiments on the lab that is up, whether or not their
 // study is complete, and leaves the lab as it was.
 func Run(ctx context.Context, s *Settings, path string, o RunOptions) (Exit, error) {
-	a, err := s.prepare(path, ApplyOptions{Keep: true, Fresh: true, Results: o.Results, JUnit: o.JUnit})
+	a, err := s.prepare(path, ApplyOptions{Choices: Choices{Keep: true, Fresh: true, Results: o.Results}, JUnit: o.JUnit})
 	if err != nil {
 		return ExitError, err
 	}

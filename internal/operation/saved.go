@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/diag"
@@ -19,11 +20,7 @@ type savedInputs struct {
 	Path      string      `json:"path"`
 	Source    lang.Source `json:"source"`
 	Inputs    lang.Inputs `json:"inputs"`
-	Keep      bool        `json:"keep,omitempty"`
-	Fresh     bool        `json:"fresh,omitempty"`
-	Results   string      `json:"results"`
-	Target    []string    `json:"target,omitempty"`
-	Replace   []string    `json:"replace,omitempty"`
+	Choices   Choices     `json:"choices"`
 	Study     string      `json:"study"`
 	ImageHash string      `json:"image"`
 }
@@ -36,8 +33,7 @@ func (a *applying) save(path, topology string) error {
 	}
 	in.Environ = lang.OnlyVariables(in.Environ)
 	raw, err := json.Marshal(savedInputs{
-		Path: topology, Source: a.study.source, Inputs: in, Keep: a.opts.Keep, Fresh: a.opts.Fresh, Results: a.opts.Results,
-		Target: a.opts.Target, Replace: a.opts.Replace, Study: a.list.hash, ImageHash: a.image.Digest,
+		Path: topology, Source: a.study.source, Inputs: in, Choices: a.opts.Choices, Study: a.list.hash, ImageHash: a.image.Digest,
 	})
 	if err != nil {
 		return fmt.Errorf("saved plan: %w", err)
@@ -72,11 +68,13 @@ func (s *Settings) prepareSaved(path string, o ApplyOptions) (*applying, error) 
 		return nil, diag.Fail(nil, "Variables belong to the plan", "Leave -var and -var-file out, or make another plan with them.",
 			"%s was made with its own", path)
 	}
-	if o.Keep || o.Fresh || len(o.Target) > 0 || len(o.Replace) > 0 {
-		return nil, diag.Fail(nil, "Choices belong to the plan", "Leave --keep, --fresh, --target and --replace out, or make another plan with them.",
+	if len(o.Chosen) > 0 {
+		flags := "--" + strings.Join(o.Chosen, ", --")
+		return nil, diag.Fail(nil, "Choices belong to the plan", "Leave "+flags+" out, or make another plan: lvslab plan --out FILE.",
 			"%s was made with its own", path)
 	}
-	o.Keep, o.Fresh, o.Results, o.Target, o.Replace = in.Keep, in.Fresh, in.Results, in.Target, in.Replace
+	in.Choices.Parallelism = o.Parallelism // says how, not what
+	o.Choices = in.Choices
 	o.AutoApprove = true // it was looked at when it was made
 	s.pinned = &in.Inputs
 	st, err := s.parseSource(in.Source, nil)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 )
 
@@ -81,24 +82,38 @@ func (s *Settings) phase(p Phase, state, detail string) {
 // Confirm asks the user; it returns ErrNoTerminal when it cannot.
 type Confirm func(ctx context.Context, question string) (bool, error)
 
+// Choices are the flags that plan and apply share: what is planned follows from
+// them, so a saved plan keeps them.
+type Choices struct {
+	Keep    bool        `json:"keep,omitempty"`
+	Fresh   bool        `json:"fresh,omitempty"`
+	Results string      `json:"results"`
+	Target  []addr.Noun `json:"target,omitempty"`
+	Replace []addr.Noun `json:"replace,omitempty"`
+	// Boot, when not "", is [BootCold] or [BootRestore] and holds for all machines.
+	Boot string `json:"boot,omitempty"`
+	// RefreshOnly looks at what exists and changes nothing but the state.
+	RefreshOnly bool `json:"-"`
+	// Parallelism is the most calls in flight; 0 = by what the machine has.
+	Parallelism int `json:"-"`
+}
+
 // ApplyOptions are apply's flags.
 type ApplyOptions struct {
-	Keep, Fresh, PlanOnly, AutoApprove, Timings bool
-	Results, JUnit                              string
-	Parallelism                                 int
-	Target, Replace                             []string
-	// Boot, when not "", is [BootCold] or [BootRestore] and holds for all machines.
-	Boot    string
-	Confirm Confirm
+	Choices
+	// Chosen are the names of the choices that were made on the command line,
+	// which a saved plan refuses: it was made with its own.
+	Chosen                         []string
+	PlanOnly, AutoApprove, Timings bool
+	JUnit                          string
+	Confirm                        Confirm
 }
 
 // PlanOptions are plan's flags.
 type PlanOptions struct {
+	Choices
 	Out              string
 	DetailedExitCode bool
-	Keep, Fresh      bool
-	Results          string
-	Target, Replace  []string
 }
 
 // RunOptions are run's flags.

@@ -99,7 +99,7 @@ func (a *applying) prepareTemplates(ctx context.Context) {
 	a.templates.serve = map[string]bool{}
 	for _, m := range a.study.topology.Machines {
 		a.templates.serve[m.Noun.String()] = len(m.Serves) > 0
-		if a.opts.Boot == BootCold || a.opts.Boot == "" && m.Boot == BootCold || m.Image != "" {
+		if a.bootsCold(m) {
 			a.templates.bootCold(m.Noun.String())
 		}
 	}

@@ -39,7 +39,9 @@ func (h *Human) Emit(e operation.Event) {
 	case operation.ResourceEvent:
 		h.resourceEvent(e)
 	case operation.PlanEvent:
-		h.println(e.Text)
+		if e.Text != "" {
+			h.println(e.Text)
+		}
 	case operation.RunEvent:
 		h.runEvent(e)
 	case operation.DiagnosticEvent:

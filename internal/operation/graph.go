@@ -1,0 +1,137 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/plan/graph"
+	"github.com/lvslab/lvslab/provider"
+)
+
+// The formats of [Graph].
+const (
+	GraphDot     = "dot"
+	GraphMermaid = "mermaid"
+)
+
+// GraphOptions are graph's flags.
+type GraphOptions struct {
+	Format    string // GraphDot or GraphMermaid
+	Resources bool   // resources instead of blocks
+}
+
+// Graph prints who needs whom: the blocks of a topology, or all the resources
+// that they become.
+func Graph(_ context.Context, s *Settings, path string, o GraphOptions) (Exit, error) {
+	a, err := s.prepare(path, ApplyOptions{})
+	if err != nil {
+		return ExitError, err
+	}
+	text, raw, err := "", json.RawMessage(nil), error(nil)
+	if o.Resources {
+		resources, lerr := lower.Resources(a.study.topology, a.study.layout, a.lowering())
+		if lerr != nil {
+			return ExitError, lerr
+		}
+		text, raw, err = draw(resourceGraph(resources), o.Format)
+	} else {
+		text, raw, err = draw(nounGraph(a.study.topology), o.Format)
+	}
+	if err != nil {
+		return ExitError, err
+	}
+	s.Events.Emit(ReportEvent{Kind: "graph", Text: text, Data: raw})
+	return ExitDone, nil
+}
+
+func resourceGraph(resources []provider.Resource) *graph.Graph[addr.Resource] {
+	g := graph.New[addr.Resource]()
+	for _, r := range resources {
+		g.Add(r.Addr)
+		for _, d := range needsOf(r) {
+			g.Connect(r.Addr, d)
+		}
+	}
+	return g
+}
+
+func needsOf(r provider.Resource) []addr.Resource {
+	out := append(append([]addr.Resource{}, r.DependsOn...), r.ReplacedBy...)
+	if !r.Within.IsZero() {
+		out = append(out, r.Within)
+	}
+	return out
+}
+
+// nounGraph draws which block refers to which.
+func nounGraph(t *lang.Topology) *graph.Graph[addr.Noun] {
+	g := graph.New[addr.Noun]()
+	connect := func(from addr.Noun, to ...addr.Noun) {
+		g.Add(from)
+		for _, n := range to {
+			if !n.IsZero() && n != from {
+				g.Connect(from, n)
+			}
+		}
+	}
+	for _, n := range t.Networks {
+		g.Add(n.Noun)
+	}
+	for _, z := range t.Zones {
+		g.Add(z.Noun)
+	}
+	for _, m := range t.Machines {
+		connect(m.Noun, m.Serves...)
+		for _, nic := range m.NICs {
+			connect(m.Noun, nic.Network)
+		}
+	}
+	for _, n := range t.Tunnels {
+		connect(n.Noun, n.From, n.To)
+	}
+	for _, s := range t.Services {
+		connect(s.Noun, s.Director)
+		for _, r := range s.RealServers {
+			connect(s.Noun, r.Backend, r.Tunnel)
+		}
+	}
+	for _, e := range t.Experiments {
+		connect(e.Noun, append(e.Clients, e.Service)...)
+	}
+	for n, needs := range t.DependsOn {
+		connect(n, needs...)
+	}
+	return g
+}
+
+func draw[K graph.Key[K]](g *graph.Graph[K], format string) (string, json.RawMessage, error) {
+	var b strings.Builder
+	render := g.Dot
+	if format == GraphMermaid {
+		render = g.Mermaid
+	}
+	if err := render(&b); err != nil {
+		return "", nil, fmt.Errorf("graph: %w", err)
+	}
+	type edge struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	nodes, edges := []string{}, []edge{}
+	for _, n := range g.Nodes() {
+		nodes = append(nodes, n.String())
+		for _, m := range g.Needs(n) {
+			edges = append(edges, edge{n.String(), m.String()})
+		}
+	}
+	raw, err := json.Marshal(struct {
+		Nodes []string `json:"nodes"`
+		Edges []edge   `json:"edges"`
+	}{nodes, edges})
+	return strings.TrimRight(b.String(), "\n"), raw, err
+}
