@@ -338,8 +338,10 @@ func removeTemplates(ctx context.Context, cacheDir, image string) error {
 }
 
 func lockTemplates(ctx context.Context, cacheDir string, progress func(string)) (func(), error) {
-	return acquireFile(ctx, filepath.Join(cacheDir, "templates.lock"), "template", progress)
+	return acquireFile(ctx, templatesLock(cacheDir), "template", progress)
 }
+
+func templatesLock(cacheDir string) string { return filepath.Join(cacheDir, "templates.lock") }
 
 // TemplateKey digests what a saved machine depends on.
 func TemplateKey(parts ...string) string {

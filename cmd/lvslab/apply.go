@@ -117,7 +117,8 @@ func (a *app) sweepCommand() *cobra.Command {
 		Short: "Find and remove what labs left on this machine, without their state",
 		Long: `Look through this machine's registry of lab hypervisors and remove those that
 no state knows. Labs that somebody works on are passed over, and so are labs
-that have a state, unless they are named.`,
+that have a state, unless they are named. What a killed process has left of a
+template that it was making is removed, too.`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o.Labs = args
 			a.exit, err = operation.Sweep(c.Context(), &a.settings, o)

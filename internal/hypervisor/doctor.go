@@ -235,6 +235,14 @@ func checkLeftovers(ctx context.Context) []Check {
 	running := 0
 	for _, e := range entries {
 		name := fmt.Sprintf("lab %s (%s)", e.Lab, e.Lineage)
+		if e.Bound() {
+			if lives, err := e.StarterAlive(); err != nil || lives {
+				continue // a template that is being made: nobody's lab
+			}
+			list = append(list, Check{Name: "template (" + e.Lineage + ")", Level: Warn,
+				Detail: fmt.Sprintf("process %d has died while it made a template", e.StarterPID), Remedy: "Run lvslab sweep; the next apply that makes a template does the same."})
+			continue
+		}
 		if e.Status == Gone {
 			list = append(list, Check{Name: name, Level: Warn, Detail: "its hypervisor has ended without being asked to; log: " + e.LogPath(),
 				Remedy: "Run lvslab destroy in its directory, or lvslab sweep."})

@@ -52,6 +52,10 @@ type Holder struct {
 	LabDir   string `json:"lab_dir"`
 	// Accelerator is what the VMs inside can use.
 	Accelerator Accelerator `json:"accelerator"`
+	// StarterPID and StarterStartTime are the process that a bound holder ends
+	// with, as PID and StartTime are the holder's; 0 for one that outlives it.
+	StarterPID       int    `json:"starter_pid,omitempty"`
+	StarterStartTime uint64 `json:"starter_start_time,omitempty"`
 
 	// bond is the pipe whose end ends a bound holder.
 	bond *os.File

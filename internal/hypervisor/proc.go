@@ -96,3 +96,12 @@ func alive(pid int, startTime uint64, boot string) (bool, error) {
 // Alive reports whether the holder's process still runs. An error means that
 // it is not known.
 func (h *Holder) Alive() (bool, error) { return alive(h.PID, h.StartTime, h.BootID) }
+
+// Bound reports whether the holder was started to end with its starter.
+func (h *Holder) Bound() bool { return h.StarterPID != 0 }
+
+// StarterAlive reports whether the process that a bound holder ends with still
+// runs. An error means that it is not known.
+func (h *Holder) StarterAlive() (bool, error) {
+	return alive(h.StarterPID, h.StarterStartTime, h.BootID)
+}

@@ -208,6 +208,13 @@ func register(o Options, pid int, entry *os.File) (*Holder, error) {
 	}
 	h := &Holder{PID: pid, StartTime: st.startTime, BootID: boot, Protocol: Protocol,
 		Lineage: o.Lineage, Lab: o.Lab, LabDir: o.LabDir, Accelerator: o.Accelerator}
+	if o.Bound {
+		own, err := readStat(os.Getpid())
+		if err != nil {
+			return nil, err
+		}
+		h.StarterPID, h.StarterStartTime = os.Getpid(), own.startTime
+	}
 	return h, writeEntry(entry, h)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/plan/state"
@@ -23,17 +24,67 @@ type SweepOptions struct {
 // Sweep finds what labs have left on this machine without any state: every
 // hypervisor that lvslab starts stands in the machine's registry. It passes
 // over labs that somebody works on, and over those that have a state, unless
-// they are named.
+// they are named. What a killed process has left of a template is removed from
+// the cache.
 func Sweep(ctx context.Context, s *Settings, o SweepOptions) (Exit, error) {
 	entries, err := hypervisor.List(ctx)
 	if err != nil {
 		return ExitError, err
 	}
-	var remove []hypervisor.Entry
+	for _, name := range o.Labs {
+		if !slices.ContainsFunc(entries, func(e hypervisor.Entry) bool { return e.Lab == name }) {
+			return ExitError, diag.Fail(nil, "No such lab on this machine", "Leave the name out to see all.", "no hypervisor of a lab %q is registered", name)
+		}
+	}
+	l, err := s.leftovers(entries, o.Labs)
+	if err != nil {
+		return ExitError, err
+	}
+	if len(l.holders)+len(l.templates) == 0 {
+		s.Events.Emit(NoticeEvent{Text: "Nothing to sweep."})
+		return ExitDone, nil
+	}
+	if !o.AutoApprove {
+		yes, err := o.Confirm(ctx, fmt.Sprintf("Remove %s with everything in them?", l))
+		if errors.Is(err, ErrNoTerminal) {
+			return ExitError, diag.Fail(err, "Sweep needs a yes", "Pass --auto-approve.", "%s would be removed", l)
+		}
+		if err != nil || !yes {
+			return ExitError, errors.Join(err, errDeclined)
+		}
+	}
+	failed := s.remove(context.WithoutCancel(ctx), l)
+	return exitFor(failed), errors.Join(failed...)
+}
+
+// leftovers are what a sweep removes.
+type leftovers struct {
+	holders []hypervisor.Entry
+	// templates are the directories of unfinished ones.
+	templates []string
+}
+
+func (l leftovers) String() string {
+	switch {
+	case len(l.templates) == 0:
+		return fmt.Sprintf("%d labs", len(l.holders))
+	case len(l.holders) == 0:
+		return fmt.Sprintf("%d unfinished templates", len(l.templates))
+	}
+	return fmt.Sprintf("%d labs and %d unfinished templates", len(l.holders), len(l.templates))
+}
+
+// leftovers finds what to remove, and says it.
+func (s *Settings) leftovers(entries []hypervisor.Entry, named []string) (leftovers, error) {
+	var l leftovers
+	var caches []string
+	if cache, err := images.DefaultCacheDir(); err == nil && len(named) == 0 {
+		caches = append(caches, cache)
+	}
 	for _, e := range entries {
-		why, err := passOver(e, o.Labs)
+		why, err := passOver(e, named)
 		if err != nil {
-			return ExitError, err
+			return l, err
 		}
 		line := fmt.Sprintf("%s (%s, process %d, %s)", e.Lab, e.LabDir, e.PID, e.Status)
 		if why != "" {
@@ -41,35 +92,43 @@ func Sweep(ctx context.Context, s *Settings, o SweepOptions) (Exit, error) {
 			continue
 		}
 		s.Events.Emit(NoticeEvent{Text: "left over    " + line})
-		remove = append(remove, e)
-	}
-	for _, name := range o.Labs {
-		if !slices.ContainsFunc(entries, func(e hypervisor.Entry) bool { return e.Lab == name }) {
-			return ExitError, diag.Fail(nil, "No such lab on this machine", "Leave the name out to see all.", "no hypervisor of a lab %q is registered", name)
+		l.holders = append(l.holders, e)
+		if e.Bound() {
+			caches = append(caches, images.CacheOf(e.LabDir))
 		}
 	}
-	if len(remove) == 0 {
-		s.Events.Emit(NoticeEvent{Text: "Nothing to sweep."})
-		return ExitDone, nil
-	}
-	if !o.AutoApprove {
-		yes, err := o.Confirm(ctx, fmt.Sprintf("Remove %d labs with everything in them?", len(remove)))
-		if errors.Is(err, ErrNoTerminal) {
-			return ExitError, diag.Fail(err, "Sweep needs a yes", "Pass --auto-approve.", "%d labs would be removed", len(remove))
+	slices.Sort(caches)
+	for _, cache := range slices.Compact(caches) {
+		dirs, err := images.UnfinishedTemplates(cache)
+		if err != nil {
+			return l, fmt.Errorf("look for unfinished templates: %w", err)
 		}
-		if err != nil || !yes {
-			return ExitError, errors.Join(err, errDeclined)
+		for _, dir := range dirs {
+			s.Events.Emit(NoticeEvent{Text: "left over    unfinished template " + dir})
 		}
+		l.templates = append(l.templates, dirs...)
 	}
+	return l, nil
+}
+
+// remove removes all it can and returns what failed.
+func (s *Settings) remove(ctx context.Context, l leftovers) []error {
 	var failed []error
-	for _, e := range remove {
-		if err := e.Holder.Stop(context.WithoutCancel(ctx)); err != nil {
+	for _, e := range l.holders {
+		if err := e.Holder.Stop(ctx); err != nil {
 			failed = append(failed, err)
 			continue
 		}
 		s.Events.Emit(NoticeEvent{Text: "removed      " + e.Lab + ", verified"})
 	}
-	return exitFor(failed), errors.Join(failed...)
+	for _, dir := range l.templates {
+		if err := images.SweepTemplates(images.CacheOf(dir), endAbandoned); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		s.Events.Emit(NoticeEvent{Text: "removed      " + dir})
+	}
+	return failed
 }
 
 func exitFor(errs []error) Exit {
@@ -81,6 +140,9 @@ func exitFor(errs []error) Exit {
 
 // passOver says why a lab is left alone, "" when it is not.
 func passOver(e hypervisor.Entry, named []string) (string, error) {
+	if e.Bound() {
+		return passOverBound(e, named)
+	}
 	if holder, held, err := state.Held(e.LabDir); err != nil {
 		return "", err
 	} else if held {
@@ -100,4 +162,20 @@ func passOver(e hypervisor.Entry, named []string) (string, error) {
 		return "", nil
 	}
 	return strings.TrimSpace(fmt.Sprintf("its state in %s cannot be read; name the lab to remove it", filepath.Base(e.LabDir))), nil
+}
+
+// passOverBound is passOver for the hypervisor that a template is made in. It
+// has no state and no lock; it is its maker's as long as that one lives, and
+// ends with him, unless something keeps it from ending.
+func passOverBound(e hypervisor.Entry, named []string) (string, error) {
+	lives, err := e.StarterAlive()
+	switch {
+	case err != nil:
+		return "", err
+	case lives:
+		return fmt.Sprintf("process %d is making a template in it", e.StarterPID), nil
+	case len(named) > 0 && !slices.Contains(named, e.Lab):
+		return "it was not named", nil
+	}
+	return "", nil
 }
