@@ -31,7 +31,10 @@ type Existing struct {
 	Tainted bool
 	// Value is of the schema's type. It may hold only the wanted attributes
 	// when the resource is tainted.
-	Value     cty.Value
+	Value cty.Value
+	// Half are the attributes that an interrupted or failed update was about to
+	// give it, [cty.NilVal] when there was none: it may have some of each.
+	Half      cty.Value
 	DependsOn []addr.Resource
 	// Within is the resource that holds this one, see [provider.Resource].
 	Within addr.Resource

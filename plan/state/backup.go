@@ -11,8 +11,8 @@ import (
 
 // keptBackups is how many earlier states are kept. Each is the one that an
 // operation found when it began to write: an apply writes dozens of versions,
-// so keeping the last five of those would keep only its own last steps.
-const keptBackups = 5
+// so keeping the last ten of those would keep only its own last steps.
+const keptBackups = 10
 
 // backUp keeps the state that is on the disk now. A hard link costs no copying
 // and cannot be half done, and the file that it names is never written again.

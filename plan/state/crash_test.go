@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/lvslab/lvslab/internal/addr"
@@ -19,27 +20,44 @@ var errCrash = errors.New("the power went out")
 // inode is a file of [model]: what was written, and how much of it is safe.
 type inode struct{ data, synced []byte }
 
-// model is a disk that stops at its crashAt-th operation. Written bytes are
+// model is a disk in memory whose operations can go wrong. Written bytes are
 // safe after Sync, names after syncDir.
 type model struct {
-	crashAt, ops int
-	names, safe  map[string]*inode
+	ops  int
+	dead bool // has crashed
+	// fault says what goes wrong with the n-th operation, counted from 1, before
+	// it has an effect; of a write the first half is there. needs tells whether
+	// the operation takes room. It may be nil.
+	fault       func(n int, needs bool) error
+	names, safe map[string]*inode
 }
 
+// newModel returns a disk that stops at that operation, never when it is 0.
 func newModel(crashAt int) *model {
-	return &model{crashAt: crashAt, names: map[string]*inode{}, safe: map[string]*inode{}}
+	m := &model{names: map[string]*inode{}, safe: map[string]*inode{}}
+	if crashAt > 0 {
+		m.fault = func(n int, _ bool) error {
+			if n >= crashAt {
+				return errCrash
+			}
+			return nil
+		}
+	}
+	return m
 }
 
-// step counts an operation; the crash comes before its effect.
-func (m *model) step() error {
-	if m.ops++; m.crashAt > 0 && m.ops >= m.crashAt {
-		return errCrash
+func (m *model) step(needs bool) error {
+	m.ops++
+	if m.fault == nil {
+		return nil
 	}
-	return nil
+	err := m.fault(m.ops, needs)
+	m.dead = m.dead || errors.Is(err, errCrash)
+	return err
 }
 
 func (m *model) create(path string, _ fs.FileMode) (file, error) {
-	if err := m.step(); err != nil {
+	if err := m.step(true); err != nil {
 		return nil, err
 	}
 	if m.names[path] != nil {
@@ -50,7 +68,7 @@ func (m *model) create(path string, _ fs.FileMode) (file, error) {
 }
 
 func (m *model) extend(path string, size int64, _ fs.FileMode) (file, error) {
-	if err := m.step(); err != nil {
+	if err := m.step(true); err != nil {
 		return nil, err
 	}
 	if m.names[path] == nil {
@@ -69,7 +87,7 @@ func (m *model) read(path string) ([]byte, error) {
 }
 
 func (m *model) rename(from, to string) error {
-	if err := m.step(); err != nil {
+	if err := m.step(false); err != nil {
 		return err
 	}
 	m.names[to] = m.names[from]
@@ -78,7 +96,7 @@ func (m *model) rename(from, to string) error {
 }
 
 func (m *model) link(from, to string) error {
-	if err := m.step(); err != nil {
+	if err := m.step(true); err != nil {
 		return err
 	}
 	if m.names[to] != nil {
@@ -89,7 +107,7 @@ func (m *model) link(from, to string) error {
 }
 
 func (m *model) remove(path string) error {
-	if err := m.step(); err != nil {
+	if err := m.step(false); err != nil {
 		return err
 	}
 	if m.names[path] == nil {
@@ -99,10 +117,10 @@ func (m *model) remove(path string) error {
 	return nil
 }
 
-func (m *model) makeDir(string, fs.FileMode) error { return m.step() }
+func (m *model) makeDir(string, fs.FileMode) error { return m.step(true) }
 
 func (m *model) syncDir(dir string) error {
-	if err := m.step(); err != nil {
+	if err := m.step(false); err != nil {
 		return err
 	}
 	in := func(p string, _ *inode) bool { return filepath.Dir(p) == dir }
@@ -132,9 +150,9 @@ type handle struct {
 }
 
 func (h *handle) Write(b []byte) (int, error) {
-	if err := h.m.step(); err != nil {
-		// Half of it got out before the power went.
-		if h.m.ops == h.m.crashAt {
+	before := h.m.dead
+	if err := h.m.step(true); err != nil {
+		if !before { // half of it got out before the power went or the disk was full
 			h.n.data = append(h.n.data, b[:len(b)/2]...)
 		}
 		return 0, err
@@ -144,17 +162,17 @@ func (h *handle) Write(b []byte) (int, error) {
 }
 
 func (h *handle) Sync() error {
-	if err := h.m.step(); err != nil {
+	if err := h.m.step(false); err != nil {
 		return err
 	}
 	h.n.synced = slices.Clone(h.n.data)
 	return nil
 }
 
-func (h *handle) Close() error { return h.m.step() }
+func (h *handle) Close() error { return h.m.step(false) }
 
 func (h *handle) Truncate(size int64) error {
-	if err := h.m.step(); err != nil {
+	if err := h.m.step(false); err != nil {
 		return err
 	}
 	h.n.data = h.n.data[:size:size]
@@ -298,6 +316,74 @@ func checkAfter(view *model, dir string, p *told) error {
 		}
 	}
 	return nil
+}
+
+// Each operation of the disk fails by itself: once, or it and all that take room
+// after it, as on a full disk, or every one after it, as on a disk that went
+// read-only. The walk stops at the first error, and no promise is broken: once
+// the disk works again, the next process knows everything that may exist.
+func TestEveryOperationOfTheDiskFails(t *testing.T) {
+	modes := map[string]func(at, n int, needs bool) bool{
+		"once":      func(at, n int, _ bool) bool { return n == at },
+		"full":      func(at, n int, needs bool) bool { return n >= at && needs },
+		"read-only": func(at, n int, _ bool) bool { return n >= at },
+	}
+	points := 0
+	for mode, fails := range modes {
+		for at := 1; ; at++ {
+			dir, fsys := t.TempDir(), newModel(0)
+			failed := false
+			fsys.fault = func(n int, needs bool) error {
+				if !fails(at, n, needs) {
+					return nil
+				}
+				failed = true
+				return fmt.Errorf("operation %d: %w", n, syscall.ENOSPC)
+			}
+			p := &told{exists: map[addr.Resource]bool{}}
+			err := life(t, fsys, dir, p)
+			if !failed {
+				break
+			}
+			if err != nil && !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("%s at %d: %v", mode, at, err)
+			}
+			fsys.fault = nil
+			if err := checkAfter(fsys, dir, p); err != nil {
+				t.Errorf("%s at %d: %v", mode, at, err)
+			}
+			points++
+		}
+	}
+	t.Logf("%d points", points)
+	if points < 100 {
+		t.Errorf("only %d points: the model misses operations", points)
+	}
+}
+
+// What the kernel could not sync is lost, and the next sync says nothing of it.
+func TestNoIntentAfterAFailedSync(t *testing.T) {
+	fsys := newModel(0)
+	s, err := openOrCreate(context.Background(), fsys, t.TempDir(), "lab", "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Recorder().Begin(plan.Create, thing("a")); err != nil {
+		t.Fatal(err)
+	}
+	n := fsys.ops // write, then sync
+	fsys.fault = func(op int, _ bool) error {
+		if op == n+2 {
+			return syscall.EIO
+		}
+		return nil
+	}
+	for range 2 {
+		if _, err := s.Recorder().Begin(plan.Create, thing("b")); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%v", err)
+		}
+	}
 }
 
 // A journal whose last line is cut short is continued behind its last whole line.

@@ -18,8 +18,8 @@ var (
 	ErrUnreadable = errors.New("state file is unreadable")
 	// ErrNewer: a newer lvslab wrote it.
 	ErrNewer = errors.New("state file is of a newer format")
-	// ErrEmptying: a write would forget all resources at once.
-	ErrEmptying = errors.New("state would lose all its resources")
+	// ErrForgetting: a write would forget resources that nobody has proved gone.
+	ErrForgetting = errors.New("state would forget resources that may exist")
 	// ErrLineage: a write would change the lab's identity.
 	ErrLineage = errors.New("state would change its lineage")
 	// ErrJournal: journal.jsonl is damaged before its last line.
@@ -72,8 +72,29 @@ func journalFailure(path string, cause error) error {
 		"look at the lab with lvslab show, then rename the file and run lvslab destroy", "")
 }
 
-func writeFailure(path string, cause error) error {
+// writeFailure says what the file holds now, and that nothing is lost by it.
+func writeFailure(path string, first bool, cause error) error {
+	if first {
+		return diag.Fail(cause, "state was not written", "make room or give write permission there, then run the same command again",
+			"nothing was begun")
+	}
 	return diag.Fail(cause, "state was not written",
 		"make room or give write permission there, then run the same command again: what was begun is in the journal",
 		"%s still holds the previous state", path)
+}
+
+// intentFailure: what could not be written down is not begun.
+func intentFailure(path string, cause error) error {
+	return diag.Fail(cause, "intent was not written",
+		"make room or give write permission there, then run the same command again", "%s; the call was not made", path)
+}
+
+func lockFailure(path string, cause error) error {
+	return diag.Fail(cause, "the lab cannot be locked", "make room or give write permission there, then run the same command again",
+		"%s; nothing was begun", path)
+}
+
+func dirFailure(dir string, cause error) error {
+	return diag.Fail(cause, "the lab's directory cannot be made", "make room or give write permission there, then run the same command again",
+		"%s; nothing was begun", dir)
 }

@@ -50,6 +50,10 @@ type journal struct {
 	next    uint64
 	pending []Intent
 	synced  atomic.Uint64 // the last sequence number that is known to be safe
+	// broken is the error of a sync. The kernel forgets what it could not write,
+	// and the next sync says that all is well (Linux since 4.13, errseq_t): so
+	// this journal takes no more intents.
+	broken atomic.Pointer[error]
 }
 
 // compactAt is the size in bytes from which on a journal without open intents
@@ -114,6 +118,9 @@ func without(in []Intent, seq uint64) []Intent {
 // begin writes the intent and returns its sequence number. It is safe only
 // once sync has returned.
 func (j *journal) begin(in Intent) (uint64, error) {
+	if err := j.broken.Load(); err != nil {
+		return 0, fmt.Errorf("journal, an earlier sync: %w", *err)
+	}
 	in.Seq, in.At = j.next, time.Now().UTC()
 	if err := j.write(line{Intent: in}); err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
@@ -130,6 +137,7 @@ func (j *journal) sync(f file, seq, written uint64) error {
 		return nil
 	}
 	if err := f.Sync(); err != nil {
+		j.broken.Store(&err)
 		return fmt.Errorf("journal: %w", err)
 	}
 	j.synced.Store(written)

@@ -62,7 +62,7 @@ func acquire(ctx context.Context, dir, command string, timeout time.Duration, wa
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, lockFailure(path, err)
 	}
 	inheritOwner(path)
 	l := &lock{f: f, holder: filepath.Join(dir, "holder.json")}
@@ -74,7 +74,7 @@ func acquire(ctx context.Context, dir, command string, timeout time.Duration, wa
 		}
 		waited := time.Since(begun)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+			return nil, errors.Join(lockFailure(path, err), f.Close())
 		}
 		if waited >= max(timeout, grace) {
 			return nil, errors.Join(lockedFailure(path, readHolder(l.holder), waited), f.Close())
@@ -90,7 +90,7 @@ func acquire(ctx context.Context, dir, command string, timeout time.Duration, wa
 		}
 	}
 	if err := l.sign(command); err != nil {
-		return nil, errors.Join(err, l.release())
+		return nil, errors.Join(lockFailure(path, err), l.release())
 	}
 	return l, nil
 }
@@ -116,7 +116,7 @@ func (l *lock) sign(command string) error {
 	// after a crash of the machine nobody holds the lock.
 	tmp := l.holder + ".new"
 	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return errors.Join(fmt.Errorf("lock: %w", err), ignoreMissing(os.Remove(tmp)))
+		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
 	}
 	inheritOwner(tmp)
 	return os.Rename(tmp, l.holder)

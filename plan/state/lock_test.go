@@ -22,6 +22,13 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(holdEnv); dir != "" {
 		hold(dir)
 	}
+	if dir := os.Getenv(diskEnv); dir != "" {
+		if err := onOwnDisk(dir); err != nil {
+			os.Stdout.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

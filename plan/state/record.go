@@ -18,11 +18,18 @@ type Recorder struct{ store *Store }
 // Recorder returns the store's recorder.
 func (s *Store) Recorder() Recorder { return Recorder{s} }
 
-// Begin writes the intent of a call.
+// Begin writes the intent of a call. What is to be created although the state
+// holds it was found gone: it is put in doubt first, so that [Store.Recover]
+// can tell whether the creation was recorded before a crash.
 func (r Recorder) Begin(op plan.Op, res provider.Resource) (uint64, error) {
 	rec, err := NewResource(res, res.Attrs, Tainted)
 	if err != nil {
 		return 0, err
+	}
+	if op == plan.Create && r.store.has(res.Addr) {
+		if err := r.Doubtful(0, res.Addr, nil); err != nil {
+			return 0, err
+		}
 	}
 	return r.store.Begin(Intent{Op: op, Subject: res.Addr.String(), Resource: &rec})
 }
@@ -74,15 +81,36 @@ func (r Recorder) Doubtful(seq uint64, a addr.Resource, cause error) error {
 	return r.store.End(seq, cause)
 }
 
+// HalfDone records that an update failed and may have had a part of its
+// effect, and closes the intent.
+func (r Recorder) HalfDone(seq uint64, res provider.Resource, cause error) error {
+	attrs, err := encodeAttrs(res.Attrs)
+	if err != nil {
+		return fmt.Errorf("%s: %w", res.Addr, err)
+	}
+	err = r.store.Update(func(s *State) error {
+		if rec, found := s.Resource(res.Addr); found {
+			rec.Half = attrs
+			s.Put(rec)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.store.End(seq, cause)
+}
+
 // Unchanged closes the intent of a call that failed without an effect that
 // the state would have to know.
 func (r Recorder) Unchanged(seq uint64, cause error) error { return r.store.End(seq, cause) }
 
-// Recover turns what an interrupted walk left in the journal into state: what
-// was being created may exist, so it is recorded as tainted and the next
-// refresh looks for it; what was being deleted is in doubt. What was being
-// updated is read anyway. It returns the intents that it resolved; those of
-// other kinds stay pending for whoever wrote them.
+// Recover turns what an interrupted walk left in the journal into state. What
+// was being created may exist, so it is recorded as tainted and the next refresh
+// looks for it. What was being deleted is in doubt. What was being updated keeps
+// both descriptions, and the next refresh looks under both. It returns the
+// intents that it resolved; those of other kinds stay pending for whoever wrote
+// them.
 func (s *Store) Recover() ([]Intent, error) {
 	ours := slices.DeleteFunc(s.Pending(), func(in Intent) bool {
 		return in.Op != plan.Create && in.Op != plan.Update && in.Op != plan.Delete
@@ -110,20 +138,24 @@ func (s *Store) Recover() ([]Intent, error) {
 }
 
 func (in Intent) resolve(st *State) error {
-	if in.Op == plan.Update {
-		return nil
-	}
 	a, err := addr.ParseResource(in.Subject)
 	if err != nil {
 		return fmt.Errorf("journal, intent %d: %w", in.Seq, err)
 	}
 	rec, found := st.Resource(a)
 	switch {
-	case found && in.Op == plan.Delete:
-		rec.Status = Tainted
-		st.Put(rec)
-	case !found && in.Op == plan.Create && in.Resource != nil:
+	case in.Op == plan.Delete:
+		if found {
+			rec.Status = Tainted
+			st.Put(rec)
+		}
+	case in.Resource == nil:
+		return fmt.Errorf("journal, intent %d: it does not say what was to be made", in.Seq)
+	case !found || in.Op == plan.Create && rec.Status == Tainted:
 		st.Put(*in.Resource)
+	case in.Op == plan.Update:
+		rec.Half = in.Resource.Attrs
+		st.Put(rec)
 	}
 	return nil
 }

@@ -32,8 +32,9 @@ import (
 	"github.com/lvslab/lvslab/provider"
 )
 
-// Version is the format that this lvslab writes. It reads this one and older ones.
-const Version = 1
+// Version is the format that this lvslab writes. It reads this one and, by
+// upgrading them in memory, older ones.
+const Version = 2
 
 // State is everything that is remembered between two calls of lvslab. It
 // survives the teardown of the lab: lineage, serial and outputs stay.
@@ -77,7 +78,10 @@ type Resource struct {
 	Type   string        `json:"type"`
 	Status Status        `json:"status"`
 	// Attrs are the attributes as plain JSON; [Resource.Value] needs the schema.
-	Attrs     json.RawMessage `json:"attributes"`
+	Attrs json.RawMessage `json:"attributes"`
+	// Half are the attributes that an update was about to give it when it failed
+	// or was interrupted: the resource may have some of each. See [plan.Existing].
+	Half      json.RawMessage `json:"half_updated,omitempty"`
 	DependsOn []addr.Resource `json:"depends_on,omitempty"`
 	Within    addr.Resource   `json:"within,omitzero"`
 }
@@ -158,10 +162,16 @@ func (s *State) Existing(ps *plan.Providers) ([]plan.Existing, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, plan.Existing{
+		e := plan.Existing{
 			Addr: r.Addr, Type: r.Type, Tainted: r.Status == Tainted, Value: v,
 			DependsOn: slices.Clone(r.DependsOn), Within: r.Within,
-		})
+		}
+		if len(r.Half) > 0 {
+			if e.Half, err = decodeAttrs(r.Addr, r.Half, schema); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, e)
 	}
 	return out, nil
 }
@@ -237,6 +247,10 @@ func decode(b []byte) (State, error) {
 	if head.Version > Version {
 		return State{}, &newerError{head.Version, head.Lvslab}
 	}
+	b, err := upgrade(b, head.Version)
+	if err != nil {
+		return State{}, err
+	}
 	var s State
 	if err := json.Unmarshal(b, &s); err != nil {
 		return State{}, err
@@ -245,8 +259,8 @@ func decode(b []byte) (State, error) {
 }
 
 func (s *State) check() error {
-	if s.Version < 1 {
-		return fmt.Errorf("the format version %d is none", s.Version)
+	if s.Version != Version {
+		return fmt.Errorf("the format version %d is not %d", s.Version, Version)
 	}
 	if raw, err := hex.DecodeString(s.Lineage); err != nil || len(raw) != 16 {
 		return fmt.Errorf("the lineage %q is not 32 hex digits", s.Lineage)

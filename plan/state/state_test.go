@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -95,6 +96,9 @@ func TestWriteAndReadBack(t *testing.T) {
 
 func compact(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
+	if len(raw) == 0 {
+		return ""
+	}
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		t.Fatal(err)
@@ -152,7 +156,13 @@ func TestRefusals(t *testing.T) {
 		change func(*State) error
 		want   error
 	}{
-		"emptying": {func(st *State) error { st.Resources = nil; return nil }, ErrEmptying},
+		"emptying": {func(st *State) error { st.Resources = nil; return nil }, ErrForgetting},
+		"one less": {func(st *State) error { st.Drop(thing("b").Addr); return nil }, ErrForgetting},
+		"one for another": {func(st *State) error {
+			st.Drop(thing("b").Addr)
+			st.Put(Resource{Addr: thing("c").Addr, Type: "thing", Status: OK, Attrs: json.RawMessage("{}")})
+			return nil
+		}, ErrForgetting},
 		"lineage":  {func(st *State) error { st.Lineage = NewLineage(); return nil }, ErrLineage},
 		"callback": {func(*State) error { return os.ErrInvalid }, os.ErrInvalid},
 	}
@@ -184,7 +194,7 @@ func TestRefusals(t *testing.T) {
 
 func TestBackups(t *testing.T) {
 	dir := t.TempDir()
-	for i := range 8 {
+	for i := range 13 {
 		s := create(t, dir)
 		put(t, s, string(rune('a'+i)))
 		put(t, s, string(rune('A'+i)))
@@ -196,15 +206,18 @@ func TestBackups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"state.000000000007.json", "state.000000000009.json", "state.000000000011.json", "state.000000000013.json", "state.000000000015.json"}
+	var want []string
+	for serial := 7; serial <= 25; serial += 2 { // the last ten of 1, 3, 5 … 25
+		want = append(want, fmt.Sprintf("state.%012d.json", serial))
+	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "backups", names[4]))
+	b, err := os.ReadFile(filepath.Join(dir, "backups", names[9]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st, err := decode(b); err != nil || st.Serial != 15 || len(st.Resources) != 14 {
+	if st, err := decode(b); err != nil || st.Serial != 25 || len(st.Resources) != 24 {
 		t.Errorf("the newest backup is %+v, %v", st, err)
 	}
 }
@@ -292,14 +305,21 @@ func TestRecover(t *testing.T) {
 	s := create(t, dir)
 	put(t, s, "deleting")
 	put(t, s, "updating")
-	put(t, s, "created")
+	put(t, s, "again")
 	r := s.Recorder()
 	for op, label := range map[plan.Op]string{plan.Create: "new", plan.Delete: "deleting", plan.Update: "updating"} {
 		if _, err := r.Begin(op, thing(label)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Begin(plan.Create, thing("created")); err != nil { // state written, end lost
+	created := thing("new-made") // state written, end lost
+	if _, err := r.Begin(plan.Create, created); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Made(0, created, created.Attrs, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Begin(plan.Create, thing("again")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Begin(Intent{Op: "loan", Subject: "experiment.e", Data: json.RawMessage(`{"baseline":1}`)}); err != nil {
@@ -310,10 +330,10 @@ func TestRecover(t *testing.T) {
 	}
 	s = create(t, dir)
 	done, err := s.Recover()
-	if err != nil || len(done) != 4 {
+	if err != nil || len(done) != 5 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	want := map[string]Status{"new": Tainted, "deleting": Tainted, "updating": OK, "created": OK}
+	want := map[string]Status{"new": Tainted, "deleting": Tainted, "updating": OK, "new-made": OK, "again": Tainted}
 	st := s.State()
 	for label, status := range want {
 		rec, found := st.Resource(thing(label).Addr)

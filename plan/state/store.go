@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lvslab/lvslab/internal/addr"
 )
 
 // Options of [Open] and [OpenOrCreate].
@@ -111,7 +113,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // lineage, which is on the disk when OpenOrCreate returns.
 func OpenOrCreate(ctx context.Context, dir, lab, source string, o Options) (*Store, error) {
 	if err := (disk{}).makeDir(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+		return nil, dirFailure(dir, err)
 	}
 	return openOrCreate(ctx, disk{}, dir, lab, source, o)
 }
@@ -161,7 +163,11 @@ func load(fsys files, dir string, l *lock, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dir: dir, lvslab: o.Lvslab, fsys: fsys, lock: l, state: st, text: b, onDisk: b, journal: j}, nil
+	text, err := st.encode() // of an older format, or edited by hand, it differs from the file
+	if err != nil {
+		return nil, err
+	}
+	return &Store{dir: dir, lvslab: o.Lvslab, fsys: fsys, lock: l, state: st, text: text, onDisk: b, journal: j}, nil
 }
 
 // Dir returns the lab's directory.
@@ -188,10 +194,18 @@ func (s *State) clone() State {
 // serial. An error of the callback changes nothing. When writing fails, the
 // change is kept in memory and goes with the next write; the error tells.
 //
-// A change that forgets all resources at once is refused with [ErrEmptying]:
-// see [Store.Empty].
+// A change that forgets a resource is refused with [ErrForgetting]: only what is
+// proven gone is forgotten, by [Recorder.Gone] and [Store.Empty].
 func (s *Store) Update(change func(*State) error) error {
 	return s.update(change, false)
+}
+
+// has reports whether the state holds a resource that is not in doubt.
+func (s *Store) has(a addr.Resource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, found := s.state.Resource(a)
+	return found && r.Status == OK
 }
 
 // Empty is [Store.Update] for those who have proved that nothing is left: it
@@ -207,8 +221,31 @@ func (s *Store) Empty(change func(*State) error) error {
 	}, true)
 }
 
-func (s *Store) update(change func(*State) error, mayEmpty bool) error {
-	version, err := s.apply(change, mayEmpty)
+// Move gives resources other addresses, old to new, wherever they are named. What
+// exists is not touched.
+func (s *Store) Move(moves map[addr.Resource]addr.Resource) error {
+	to := func(a addr.Resource) addr.Resource {
+		if n, moved := moves[a]; moved {
+			return n
+		}
+		return a
+	}
+	return s.update(func(st *State) error {
+		for i, r := range st.Resources {
+			r.Addr, r.Within, r.DependsOn = to(r.Addr), to(r.Within), slices.Clone(r.DependsOn)
+			for j, d := range r.DependsOn {
+				r.DependsOn[j] = to(d)
+			}
+			slices.SortFunc(r.DependsOn, addr.Resource.Compare)
+			st.Resources[i] = r
+		}
+		slices.SortFunc(st.Resources, func(x, y Resource) int { return x.Addr.Compare(y.Addr) })
+		return nil // two of one address are refused when the state is checked
+	}, true)
+}
+
+func (s *Store) update(change func(*State) error, mayForget bool) error {
+	version, err := s.apply(change, mayForget)
 	if err != nil {
 		return err
 	}
@@ -216,7 +253,7 @@ func (s *Store) update(change func(*State) error, mayEmpty bool) error {
 }
 
 // apply makes the change in memory and returns the version to be written.
-func (s *Store) apply(change func(*State) error, mayEmpty bool) (uint64, error) {
+func (s *Store) apply(change func(*State) error, mayForget bool) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -230,8 +267,10 @@ func (s *Store) apply(change func(*State) error, mayEmpty bool) (uint64, error) 
 	switch {
 	case next.Lineage != s.state.Lineage:
 		return 0, fmt.Errorf("%w from %s to %s", ErrLineage, s.state.Lineage, next.Lineage)
-	case !mayEmpty && len(next.Resources) == 0 && len(s.state.Resources) > 0:
-		return 0, fmt.Errorf("%w: %d of them", ErrEmptying, len(s.state.Resources))
+	case !mayForget:
+		if lost := forgotten(s.state, next); len(lost) > 0 {
+			return 0, fmt.Errorf("%w: %v", ErrForgetting, lost)
+		}
 	}
 	text, err := next.encode()
 	if err != nil {
@@ -253,6 +292,17 @@ func (s *Store) apply(change func(*State) error, mayEmpty bool) (uint64, error) 
 	return s.version, nil
 }
 
+// forgotten lists what the next state does not hold any more.
+func forgotten(now, next State) []addr.Resource {
+	var lost []addr.Resource
+	for _, r := range now.Resources {
+		if _, kept := next.find(r.Addr); !kept {
+			lost = append(lost, r.Addr)
+		}
+	}
+	return lost
+}
+
 // flush returns when that version or a later one is on the disk. The first
 // write of a store keeps what it found as a backup.
 func (s *Store) flush(version uint64) error {
@@ -267,12 +317,12 @@ func (s *Store) flush(version uint64) error {
 	path := statePath(s.dir)
 	if !s.backedUp {
 		if err := s.backUp(path); err != nil {
-			return writeFailure(path, fmt.Errorf("backup: %w", err))
+			return writeFailure(path, s.onDisk == nil, fmt.Errorf("backup: %w", err))
 		}
 		s.backedUp = true
 	}
 	if err := writeFile(s.fsys, path, text, 0o600); err != nil {
-		return writeFailure(path, err)
+		return writeFailure(path, s.onDisk == nil, err)
 	}
 	s.onDisk, s.written = text, version
 	return nil
@@ -288,7 +338,7 @@ func (s *Store) Begin(in Intent) (seq uint64, err error) {
 	seq, err = s.journal.begin(in)
 	s.mu.Unlock()
 	if err != nil {
-		return 0, err
+		return 0, intentFailure(s.journal.path, err)
 	}
 	s.io.Lock()
 	defer s.io.Unlock()
@@ -296,7 +346,10 @@ func (s *Store) Begin(in Intent) (seq uint64, err error) {
 	f, written := s.journal.f, s.journal.next-1
 	s.mu.Unlock()
 	// The journal is neither closed nor begun anew meanwhile: seq is pending.
-	return seq, s.journal.sync(f, seq, written)
+	if err := s.journal.sync(f, seq, written); err != nil {
+		return seq, intentFailure(s.journal.path, err)
+	}
+	return seq, nil
 }
 
 // End closes an intent. Write the state first. The sequence number 0 stands
