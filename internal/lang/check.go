@@ -99,27 +99,6 @@ func (p *parser) blockRefs(b, owner *block) {
 	}
 }
 
-// dependsOn accepts a list of whole blocks only: it is read, never evaluated.
-func (p *parser) dependsOn(a *hclsyntax.Attribute, owner *block) {
-	tuple, ok := a.Expr.(*hclsyntax.TupleConsExpr)
-	if !ok {
-		owner.broken = true
-		p.problems.add(diag.Errorf("Not a list of blocks", "Write depends_on = [backend.ns, service.dns].", "depends_on of %s must be a list written out.", owner.title()).At(a.Expr.Range()))
-		return
-	}
-	for _, e := range tuple.Exprs {
-		info := p.expr(e, use{what: "depends_on of " + owner.title(), phase: phaseResults})
-		st := scopeTraversal(e)
-		if info.bad {
-			continue
-		}
-		if st == nil || len(info.refs) != 1 || attributesOf[addr.Kind(info.refs[0].root)] == nil || info.refs[0].attr != "" {
-			owner.broken = true
-			p.problems.add(diag.Errorf("Not a block", "Name a block, for example backend.ns.", "depends_on of %s takes whole blocks.", owner.title()).At(e.Range()))
-		}
-	}
-}
-
 // collect reads an expression's references once.
 func (p *parser) collect(expr hclsyntax.Expression) *exprInfo {
 	if info, ok := p.c.info[expr]; ok {

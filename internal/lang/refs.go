@@ -165,18 +165,3 @@ func stepName(step hcl.Traverser) string {
 	}
 	return ""
 }
-
-// dependencies are the blocks named in a depends_on.
-func (c *Config) dependencies(a *hclsyntax.Attribute) []addr.Noun {
-	tuple, ok := a.Expr.(*hclsyntax.TupleConsExpr)
-	if !ok {
-		return nil
-	}
-	var out []addr.Noun
-	for _, e := range tuple.Exprs {
-		if info := c.info[e]; info != nil && !info.bad && len(info.refs) == 1 {
-			out = append(out, info.refs[0].noun())
-		}
-	}
-	return out
-}

@@ -70,6 +70,7 @@ func (e *evaluator) topology(sk *Skeleton) *Topology {
 			t.Experiments = append(t.Experiments, e.experiment(t, b))
 		}
 	})
+	t.inOrder()
 	e.problems.add(validate(t, e.defects, e.values)...)
 	return t
 }
@@ -98,27 +99,6 @@ func (e *evaluator) lab(t *Topology) {
 		t.Provider = Provider{URI: r.text("uri", defaultURI), Range: b.rng}
 		if u := t.Provider.URI; u != defaultURI && !strings.Contains(u, "://") && !strings.Contains(u, ":///") {
 			r.complain("uri", "Not a libvirt URI", `Write "embedded", "qemu:///system" or "qemu:///session".`, "uri is %q.", u)
-		}
-	}
-}
-
-// dependsOn expands the whole blocks that were named.
-func (e *evaluator) dependsOn(t *Topology, b *block, inst *instance) {
-	a := b.args["depends_on"]
-	if a == nil {
-		return
-	}
-	noun := b.noun.At(inst.key)
-	e.places[noun.String()+"/depends_on"] = a.Expr.Range()
-	t.DependsOn[noun] = []addr.Noun{}
-	for _, named := range e.c.dependencies(a) {
-		other := e.c.byNoun[named]
-		if other == nil || other == b {
-			continue
-		}
-		ex := e.expand(other)
-		for _, i := range ex.instances {
-			t.DependsOn[noun] = append(t.DependsOn[noun], named.At(i.key))
 		}
 	}
 }

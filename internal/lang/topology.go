@@ -27,8 +27,8 @@ type Topology struct {
 	// Variables are the input variables as used, sensitive ones left out.
 	Variables map[string]cty.Value
 
-	// DependsOn are the explicit depends_on of a block's instances; a key with
-	// an empty list says that the argument stood there.
+	// DependsOn are the explicit depends_on of a block's instances. Experiments
+	// stand in an order that follows theirs.
 	DependsOn map[addr.Noun][]addr.Noun
 
 	// Places says where arguments stand in the source, keyed

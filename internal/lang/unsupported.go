@@ -2,8 +2,6 @@ package lang
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
@@ -60,13 +58,6 @@ func Unsupported(t *Topology) diag.Diagnostics {
 			say(x.Noun, "isolation", x.Range, `isolation = "restore"`, `Write isolation = "flush".`)
 		}
 	}
-	for _, noun := range sortedNouns(t.DependsOn) {
-		say(noun, "depends_on", diag.Range{}, "an order of one's own (depends_on)", "Leave depends_on out: the order follows from the references.")
-	}
 	out.Sort()
 	return out
-}
-
-func sortedNouns[V any](m map[addr.Noun]V) []addr.Noun {
-	return slices.SortedFunc(maps.Keys(m), addr.Noun.Compare)
 }

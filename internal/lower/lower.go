@@ -68,6 +68,9 @@ func Resources(t *lang.Topology, l *topo.Layout, o Options) ([]provider.Resource
 	for _, s := range t.Services {
 		b.service(s)
 	}
+	if len(b.t.DependsOn) > 0 {
+		b.order()
+	}
 	slices.SortFunc(b.out, func(x, y provider.Resource) int { return x.Addr.Compare(y.Addr) })
 	return b.out, nil
 }

@@ -17,8 +17,7 @@ director "lb" {
 }
 
 backend "ns" {
-  serves     = [zone.lab]
-  depends_on = [director.lb]
+  serves = [zone.lab]
   nic { network = network.lan }
 }
 
