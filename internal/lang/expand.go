@@ -84,7 +84,12 @@ func (e *evaluator) expandCount(b *block, r result) expansion {
 	if !ok {
 		return expansion{}
 	}
-	v, _ = v.Unmark()
+	v, marks := v.Unmark()
+	if len(marks) > 0 {
+		e.problems.add(diag.Errorf("Impossible count", "Use a value that is not sensitive, or nonsensitive(…).",
+			"count of %s is sensitive, but everybody sees how many there are.", b.title()).At(r.expr.Range()))
+		return expansion{}
+	}
 	n := int64(-1)
 	if !v.IsNull() {
 		if i, acc := v.AsBigFloat().Int64(); acc == 0 {
@@ -118,7 +123,7 @@ func (e *evaluator) expandEach(b *block, r result) expansion {
 	isMap := ty.IsMapType() || ty.IsObjectType()
 	switch {
 	case len(marks) > 0:
-		return bad("is sensitive, but its keys become names that everybody sees", "Use a value that is not sensitive.")
+		return bad("is sensitive, but its keys become names that everybody sees", "Use a value that is not sensitive, or nonsensitive(…).")
 	case v.IsNull():
 		return bad("is null", "Give a map or a set of texts; an empty one makes no instances.")
 	case !v.IsKnown():

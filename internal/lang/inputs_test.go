@@ -170,6 +170,24 @@ func TestVersionConstraints(t *testing.T) {
 	}
 }
 
+// TestVersionComesFirst: a topology for a newer lvslab is not picked to pieces.
+func TestVersionComesFirst(t *testing.T) {
+	src := text("v.hcl", `
+lab "x" { required_version = "> 2" }
+gateway "g" {
+  colour = nofunc(var.x)
+}
+`)
+	src.Files = append(src.Files, lang.File{Name: "w.hcl", Bytes: []byte("broken {{\n")})
+	for version, want := range map[string]int{"1.9.0": 1, "2.1.0": 2, "dev": 2, "": 2} {
+		src.Version = version
+		_, ds := lang.Parse(src)
+		if first := ds[0].Summary == "Wrong version of lvslab"; first != (want == 1) || first && len(ds) != 1 {
+			t.Errorf("%s: %v", version, ds)
+		}
+	}
+}
+
 func TestParseVarFlag(t *testing.T) {
 	if f, ds := lang.ParseVarFlag("a=b=c"); ds != nil || f != (lang.VarFlag{Name: "a", Value: "b=c"}) {
 		t.Errorf("%+v %v", f, ds)
@@ -268,5 +286,22 @@ output "o" { value = [var.secret] }
 	shown := plain(ds, lang.Source{})
 	if strings.Contains(shown, "hunter2") {
 		t.Errorf("the value is shown:\n%s", shown)
+	}
+}
+
+// TestRedact: what was evaluated without its marks can still be hidden.
+func TestRedact(t *testing.T) {
+	l, ds := load(text("s.hcl", `
+variable "secret" {
+  default   = { key = "a\"quoted\" key", id = "abc", list = ["hunter2"] }
+  sensitive = true
+}
+`), lang.Inputs{})
+	if ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	got := l.config.Redact(l.skeleton, `x = "a\"quoted\" key" hunter2 abc`)
+	if got != `x = "(sensitive)" (sensitive) abc` {
+		t.Errorf("%s", got)
 	}
 }

@@ -165,6 +165,8 @@ var expressions = []struct{ expr, want string }{
 	{`coalesce(null, backend.ns[1]).id`, `"backend.ns[1]"`},
 	{`lookup({ a = 1 }, "b", 2)`, `2`},
 	{`element(["a", "b"], 3)`, `"b"`},
+	{`[issensitive(1), issensitive(sensitive(1)), issensitive([sensitive(1)]), issensitive(nonsensitive([sensitive(1)]))]`, `[false, true, true, false]`},
+	{`nonsensitive(sensitive({ a = "x" })).a`, `"x"`},
 	{`compact(["a", "", null])`, `["a"]`},
 	{`flatten([["a"], ["b", ["c"]]])`, `["a", "b", "c"]`},
 	{`merge({ a = 1 }, { b = 2 })`, `{a = 1, b = 2}`},

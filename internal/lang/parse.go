@@ -107,6 +107,9 @@ func Parse(src Source) (*Config, diag.Diagnostics) {
 			bodies = append(bodies, body)
 		}
 	}
+	if d := tooOld(bodies, src.Version); d != nil {
+		return nil, diag.Diagnostics{*d}
+	}
 	if p.problems.list.HasErrors() { // half a file yields misleading messages
 		return nil, p.problems.sorted()
 	}

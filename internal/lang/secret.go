@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -9,6 +10,14 @@ import (
 // minSecret is the shortest text that is taken out of messages: shorter ones
 // occur in them by chance.
 const minSecret = 4
+
+// Redact takes the texts of sensitive variables out of what is shown of a
+// topology: its values carry no marks any more.
+func (c *Config) Redact(sk *Skeleton, message string) string {
+	e := newEvaluator(c, phaseNames)
+	e.vars = sk.vars
+	return e.redact(message)
+}
 
 // redact takes the texts of sensitive variables out of a message. Rules speak
 // of plain values, which carry no marks any more.
@@ -23,6 +32,8 @@ func (e *evaluator) redact(message string) string {
 	}
 	for _, s := range e.secrets {
 		message = strings.ReplaceAll(message, s, "(sensitive)")
+		quoted := strconv.Quote(s)
+		message = strings.ReplaceAll(message, quoted[1:len(quoted)-1], "(sensitive)")
 	}
 	return message
 }

@@ -38,6 +38,9 @@ type Source struct {
 	AutoVars []File
 	// Root is the directory of the files, "" for a builtin topology.
 	Root string
+	// Version is the running version, "" to skip: a topology that requires
+	// another is refused before anything else in it is looked at.
+	Version string
 	// Name is the lab's name when there is no lab block: that of the file or
 	// directory, reduced to the characters of a label.
 	Name string

@@ -5,7 +5,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/lvslab/lvslab/internal/diag"
 )
 
 // checkVersion compares the running version with required_version.
@@ -18,18 +21,52 @@ func (e *evaluator) checkVersion(version string) {
 	if !ok {
 		return
 	}
+	if m := misfit(version, want.AsString()); m != nil {
+		r.complain("required_version", m.Summary, m.Remedy, "%s", m.Detail)
+	}
+}
+
+// misfit says what is wrong with a version or with the constraint on it, nil
+// when it fits.
+func misfit(version, constraint string) *diag.Diagnostic {
 	have, isRelease := parseVersion(version)
-	for _, part := range strings.Split(want.AsString(), ",") {
+	for _, part := range strings.Split(constraint, ",") {
 		op, wanted, why := parseConstraint(part)
 		switch {
 		case why != "":
-			r.complain("required_version", "Not a version constraint", `Write for example ">= 0.1.0, < 2.0.0".`, "required_version is %q: %s.", want.AsString(), why)
-			return
+			return fail("Not a version constraint", `Write for example ">= 0.1.0, < 2.0.0".`, "required_version is %q: %s.", constraint, why)
 		case isRelease && !satisfies(have, op, wanted):
-			r.complain("required_version", "Wrong version of lvslab", "Install a version that fits, or change the constraint.", "This is lvslab %s, and the topology requires %q.", version, want.AsString())
-			return
+			return fail(wrongVersion, "Install a version that fits, or change the constraint.", "This is lvslab %s, and the topology requires %q.", version, constraint)
 		}
 	}
+	return nil
+}
+
+const wrongVersion = "Wrong version of lvslab"
+
+// tooOld looks for a required_version before anything else is understood: what
+// another version has and this one lacks would be reported as a mistake.
+func tooOld(bodies []*hclsyntax.Body, version string) *diag.Diagnostic {
+	if version == "" {
+		return nil
+	}
+	for _, body := range bodies {
+		for _, hb := range body.Blocks {
+			a := hb.Body.Attributes["required_version"]
+			if hb.Type != "lab" || a == nil {
+				continue
+			}
+			v, ds := a.Expr.Value(nil)
+			if ds.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
+				continue // reported where it is read
+			}
+			if m := misfit(version, v.AsString()); m != nil && m.Summary == wrongVersion {
+				d := m.At(a.Expr.Range())
+				return &d
+			}
+		}
+	}
+	return nil
 }
 
 // parseVersion reads 1.2.3, with or without a v and a pre-release part. A

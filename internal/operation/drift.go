@@ -120,7 +120,7 @@ func (a *applying) tellDrift(end string) error {
 		Serial  uint64            `json:"serial"`
 	}{a.study.config.LabName(), changes, gone, a.state().Serial})
 	if err == nil {
-		a.Events.Emit(ReportEvent{Kind: "refresh", Text: b.String() + end, Data: raw})
+		a.Events.Emit(ReportEvent{Kind: "refresh", Text: a.study.redact(b.String() + end), Data: json.RawMessage(a.study.redact(string(raw)))})
 	}
 	return err
 }

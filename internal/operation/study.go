@@ -73,6 +73,7 @@ func (s *Settings) configure(src lang.Source, ds diag.Diagnostics) (*study, erro
 	if ds.HasErrors() {
 		return nil, ds.Err()
 	}
+	src.Version = version.Version
 	st := &study{source: src}
 	var more diag.Diagnostics
 	st.config, more = lang.Parse(src)
@@ -139,6 +140,9 @@ func (s *Settings) resolve(st *study, prior map[string]netip.Addr, lineage strin
 	st.layout, err = topo.Lay(st.topology, lineage)
 	return err
 }
+
+// redact takes sensitive values out of what is shown of the topology.
+func (st *study) redact(text string) string { return st.config.Redact(st.skeleton, text) }
 
 // warn shows warnings; errors travel as errors.
 func (s *Settings) warn(ds diag.Diagnostics) {

@@ -68,3 +68,10 @@ experiment "x" {
   clients = client.keyed["c"]
   load "dnsperf" {}
 }
+
+backend "secret" {
+  count = sensitive(2)
+  nic { network = network.lan }
+}
+
+output "open" { value = [sensitive("x")] }
