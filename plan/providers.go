@@ -2,6 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/lvslab/lvslab/provider"
 )
@@ -37,4 +40,23 @@ func (p *Providers) For(typ string) (provider.Provider, provider.Schema, error) 
 		return nil, provider.Schema{}, fmt.Errorf("no provider knows the resource type %q", typ)
 	}
 	return e.provider, e.schema, nil
+}
+
+// claims returns what an object has for itself, sorted; nothing for a type that
+// no provider knows.
+func (p *Providers) claims(typ string, v cty.Value) []string {
+	e := p.byType[typ]
+	if e.schema.Claims == nil || v == cty.NilVal || v.IsNull() {
+		return nil
+	}
+	names := e.schema.Claims(v)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Ambiguous reports whether an update that was interrupted or failed would have
+// given the object other names: then a part of it may be found under the new ones
+// and a part under the old ones, and only both together are the whole.
+func (p *Providers) Ambiguous(e Existing) bool {
+	return e.Half != cty.NilVal && !slices.Equal(p.claims(e.Type, e.Value), p.claims(e.Type, e.Half))
 }

@@ -67,6 +67,12 @@ type Attribute struct {
 type Schema struct {
 	Noun       string
 	Attributes map[string]Attribute
+	// Claims returns the names that an object has for itself: within the same
+	// holder, or on the host, no other object can have one of them at the same
+	// time. They order what gives a name up before what takes it, and tell whether
+	// two descriptions mean the same object. Nil for types that claim nothing;
+	// attributes may be null.
+	Claims func(v cty.Value) []string
 }
 
 // Type returns the cty object type of the schema.

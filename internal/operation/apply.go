@@ -147,6 +147,9 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 		return ExitError, err
 	}
 	if a.idle() {
+		if err := a.recordDrift(); err != nil {
+			return ExitError, err
+		}
 		a.Events.Emit(SummaryEvent{Text: a.idleText(), Artifact: a.result})
 		return ExitDone, nil
 	}
@@ -244,6 +247,9 @@ func (a *applying) compare(ctx context.Context) error {
 func (a *applying) lookAround(ctx context.Context) error {
 	var err error
 	if a.holder, err = findHolder(ctx, a.state().Lineage); err != nil {
+		return err
+	}
+	if err := a.sameHypervisor(); err != nil {
 		return err
 	}
 	if a.keys != nil {

@@ -25,6 +25,21 @@ import (
 // embedded reports whether the lab runs on the private hypervisor.
 func (a *applying) embedded() bool { return a.study.topology.Provider.URI == embeddedURI }
 
+// sameHypervisor refuses a topology that names another hypervisor than the one
+// that the lab lives on: what is there would not be found, and taken for gone.
+func (a *applying) sameHypervisor() error {
+	st := a.state()
+	uri, foreign := foreignURI(st)
+	if !foreign {
+		uri = embeddedURI
+	}
+	if lives := a.holder != nil || foreign && len(st.Resources) > 0; !lives || uri == a.study.topology.Provider.URI {
+		return nil
+	}
+	return diag.Fail(nil, "The lab lives on another hypervisor", "Take it down first with 'lvslab destroy "+st.Lab+"', or name its hypervisor again.",
+		"it was made on %q, and the topology names %q", uri, a.study.topology.Provider.URI)
+}
+
 // connectRunning connects to the hypervisor if the lab's runs already.
 func (a *applying) connectRunning(ctx context.Context) error {
 	if a.embedded() && a.holder == nil || a.host != nil {
@@ -85,15 +100,11 @@ func (a *applying) makeRoom() error {
 			return fmt.Errorf("directory of the consoles: %w", err)
 		}
 	}
+	if err := a.recordDrift(); err != nil { // what was seen replaces what was remembered
+		return err
+	}
 	return a.store.Update(func(s *state.State) error {
 		s.Addresses, s.Lab = a.study.addresses, a.study.topology.Lab.Name
-		for _, e := range a.reality.have { // what was seen replaces what was remembered
-			if r, ok := s.Resource(e.Addr); ok {
-				if rec, err := state.NewResource(e.Resource(), e.Value, r.Status); err == nil {
-					s.Put(rec)
-				}
-			}
-		}
 		return nil
 	})
 }
@@ -186,18 +197,26 @@ func (a *applying) remake(ctx context.Context, node string, why error) error {
 	if err != nil {
 		return err
 	}
-	res := provider.Resource{Addr: r.Addr, Type: r.Type, Attrs: v}
+	res := provider.Resource{Addr: r.Addr, Type: r.Type, Attrs: v, DependsOn: r.DependsOn}
 	failed := diag.Warnf("The boot of "+node+" failed", "", "%s; it is booted once more", bootReason(why))
 	if a.templates.isClone(node) {
 		failed = diag.Warnf("The clone "+node+" does not answer", "", "%s; it is booted", bootReason(why))
 		a.templates.bootCold(node)
 	}
 	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{failed}})
-	if err := a.host.libvirt.Delete(ctx, res, v); err != nil {
+	rec := a.store.Recorder()
+	seq, err := rec.Begin(plan.Create, res) // puts it in doubt until it is there again
+	if err != nil {
 		return err
 	}
-	_, err = a.host.libvirt.Create(ctx, res)
-	return err
+	made := v
+	if err = a.host.libvirt.Delete(ctx, res, v); err == nil {
+		made, err = a.host.libvirt.Create(ctx, res)
+	}
+	if err != nil {
+		return errors.Join(err, rec.Made(seq, res, v, err))
+	}
+	return rec.Made(seq, res, made, nil)
 }
 
 // bootReason is why a boot was given up, in few words.

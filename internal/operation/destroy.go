@@ -29,6 +29,9 @@ func Destroy(ctx context.Context, s *Settings, ref string, o DestroyOptions) (Ex
 		return ExitError, err
 	}
 	defer store.Close()
+	if _, err := store.Recover(); err != nil { // what a crash left is taken down, too
+		return ExitError, err
+	}
 	holder, err := findHolder(ctx, store.State().Lineage)
 	if err != nil && holder == nil {
 		s.warn(diag.From(err))
@@ -87,6 +90,9 @@ func (s *Settings) storeOptions() state.Options {
 func (s *Settings) takeDown(ctx context.Context, store *state.Store) error {
 	ctx = context.WithoutCancel(ctx)
 	s.phase(PhaseDestroy, "started", "")
+	if _, err := store.Recover(); err != nil { // of this process's own walk, when a record failed
+		return err
+	}
 	st := store.State()
 	if err := s.takeDownForeign(ctx, store); err != nil {
 		return err

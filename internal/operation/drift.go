@@ -54,11 +54,11 @@ func (a *applying) writeDrift(ctx context.Context) (Exit, error) {
 	if err := a.lookAround(ctx); err != nil {
 		return ExitError, err
 	}
-	if !a.reality.differs() {
-		return ExitDone, a.tellDrift("No changes: what exists is what the state says.")
-	}
 	if err := a.recordDrift(); err != nil {
 		return ExitError, err
+	}
+	if !a.reality.differs() {
+		return ExitDone, a.tellDrift("No changes: what exists is what the state says.")
 	}
 	return ExitDone, a.tellDrift(fmt.Sprintf("The state says so now, serial %d.", a.store.State().Serial))
 }
@@ -68,7 +68,7 @@ func (a *applying) recordDrift() error {
 	if a.host == nil { // the hypervisor has ended, and everything with it
 		return a.store.Empty(nil)
 	}
-	seen := walk.Refreshed{Have: a.reality.have, Gone: a.reality.gone, Changed: a.reality.changed}
+	seen := walk.Refreshed{Have: a.reality.have, Gone: a.reality.gone, Changed: a.reality.changed, Settled: a.reality.settled}
 	return seen.Record(a.store.Recorder())
 }
 

@@ -19,8 +19,9 @@ type reality struct {
 	have     []plan.Existing
 	recorded map[addr.Resource]cty.Value
 	gone     map[addr.Resource]string
-	// changed are those that are not as they were recorded.
-	changed []addr.Resource
+	// changed are those that are not as they were recorded; settled are those that
+	// an update had left half done and that are known by looking.
+	changed, settled []addr.Resource
 }
 
 // look reads every recorded resource. h is nil when the lab's hypervisor does
@@ -45,7 +46,7 @@ func look(ctx context.Context, st state.State, h *host, parallelism int) (realit
 		return r, nil
 	}
 	seen, err := walk.Refresh(ctx, existing, walk.Options{Providers: h.providers, Parallelism: parallelism})
-	r.have, r.gone, r.changed = seen.Have, seen.Gone, seen.Changed
+	r.have, r.gone, r.changed, r.settled = seen.Have, seen.Gone, seen.Changed, seen.Settled
 	return r, err
 }
 

@@ -38,7 +38,7 @@ type Input struct {
 // twice, a dependency on nothing, a cycle, a type without provider, a target
 // that matches nothing.
 func Compute(in Input) (plan.Plan, error) {
-	c := computation{Input: in, have: map[addr.Resource]plan.Existing{}, done: map[addr.Resource]plan.Change{}}
+	c := computation{Input: in, have: map[addr.Resource]plan.Existing{}, forced: map[addr.Resource]string{}}
 	for _, h := range in.Have {
 		c.have[h.Addr] = h
 	}
@@ -46,13 +46,11 @@ func Compute(in Input) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	for _, r := range order {
-		if err := c.want(r); err != nil {
-			return plan.Plan{}, err
-		}
+	if err := c.decide(order); err != nil {
+		return plan.Plan{}, err
 	}
-	for _, h := range in.Have {
-		if err := c.orphan(h); err != nil {
+	for c.swapped() { // each time one more is replaced
+		if err := c.decide(order); err != nil {
 			return plan.Plan{}, err
 		}
 	}
@@ -63,8 +61,47 @@ func Compute(in Input) (plan.Plan, error) {
 	return c.result(keep), nil
 }
 
+// decide finds the change of each resource.
+func (c *computation) decide(order []provider.Resource) error {
+	c.done = map[addr.Resource]plan.Change{}
+	for _, r := range order {
+		if err := c.want(r); err != nil {
+			return err
+		}
+	}
+	for _, h := range c.Have {
+		if err := c.orphan(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// swapped looks for updates that take names from each other in a circle: none of
+// them can come first. It forces one to be replaced, so that its names are free
+// in between, and reports whether it has.
+func (c *computation) swapped() bool {
+	takes := graph.New[addr.Resource]()
+	names := map[addr.Resource]plan.Takeover{}
+	for _, t := range plan.Takeovers(c.result(nil).Changes, c.Providers) {
+		if c.action(t.By) == provider.Update && c.action(t.From) == provider.Update {
+			takes.Connect(t.By, t.From)
+			names[t.By] = t
+		}
+	}
+	circle := takes.Cycle()
+	if circle == nil {
+		return false
+	}
+	t := names[circle[0]]
+	c.forced[t.By] = fmt.Sprintf("it swaps %s with %s", t.Name, t.From)
+	return true
+}
+
 type computation struct {
 	Input
+	// forced are resources that are replaced for the reason given.
+	forced   map[addr.Resource]string
 	have     map[addr.Resource]plan.Existing
 	wanted   map[addr.Resource]provider.Resource
 	graph    *graph.Graph[addr.Resource]
@@ -160,6 +197,12 @@ func (c *computation) mustReplace(r provider.Resource, have plan.Existing) []pro
 	if have.Tainted {
 		say("a failed or interrupted call left it in doubt")
 	}
+	if c.Providers.Ambiguous(have) {
+		say("an update that failed or was interrupted left it half done")
+	}
+	if why, ok := c.forced[r.Addr]; ok {
+		say("%s", why)
+	}
 	if have.Within != r.Within {
 		say("it moves from %s to %s", place(have.Within), place(r.Within))
 	}
@@ -206,6 +249,10 @@ func (c *computation) whoChanged(have plan.Existing, reasons []provider.Reason) 
 		}
 		out[i].Text = "changed in the topology"
 		before, known := c.Recorded[have.Addr]
+		if now := attr(have.Value, r.Attribute); have.Half != cty.NilVal && now.RawEquals(attr(have.Half, r.Attribute)) {
+			out[i].Text = "left by an update that failed or was interrupted"
+			continue
+		}
 		if known && r.Attribute != "" && !attr(before, r.Attribute).RawEquals(attr(have.Value, r.Attribute)) {
 			out[i].Text = "changed outside lvslab"
 		}

@@ -57,6 +57,7 @@ type existing struct {
 	Type      string          `json:"type"`
 	Tainted   bool            `json:"tainted,omitempty"`
 	Attrs     typed           `json:"attributes"`
+	Half      *typed          `json:"half_updated,omitempty"`
 	DependsOn []addr.Resource `json:"depends_on,omitempty"`
 	Within    addr.Resource   `json:"within,omitzero"`
 }
@@ -120,7 +121,10 @@ func encode(f File) ([]byte, error) {
 			out.Want = &wanted{typed{w.Attrs}, w.DependsOn, w.Within, w.ReplacedBy, w.Range}
 		}
 		if h := c.Have; h != nil {
-			out.Have = &existing{h.Type, h.Tainted, typed{h.Value}, h.DependsOn, h.Within}
+			out.Have = &existing{h.Type, h.Tainted, typed{h.Value}, nil, h.DependsOn, h.Within}
+			if h.Half != cty.NilVal {
+				out.Have.Half = &typed{h.Half}
+			}
 		}
 		d.Changes = append(d.Changes, out)
 	}
@@ -180,6 +184,12 @@ func (c change) change() (plan.Change, error) {
 			return out, err
 		}
 		out.Have = &plan.Existing{Addr: c.Addr, Type: h.Type, Tainted: h.Tainted, Value: h.Attrs.value, DependsOn: h.DependsOn, Within: h.Within}
+		if h.Half != nil {
+			if err := object(h.Half.value); err != nil {
+				return out, err
+			}
+			out.Have.Half = h.Half.value
+		}
 	}
 	needs, ok := map[provider.Action][2]bool{
 		provider.NoOp: {true, true}, provider.Create: {true, false}, provider.Update: {true, true},

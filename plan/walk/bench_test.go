@@ -49,6 +49,12 @@ func newBench(t tb, dir string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newBenchIn(t, w)
+}
+
+func newBenchIn(t tb, w fake.World) *bench {
+	t.Helper()
+	var err error
 	b := &bench{t: t, fake: fake.New(fake.Schemas(), w), memory: newMemory()}
 	if b.ps, err = plan.NewProviders(b.fake); err != nil {
 		t.Fatal(err)
@@ -167,6 +173,16 @@ func (m *memory) Doubtful(seq uint64, a addr.Resource, _ error) error {
 	e := m.have[a]
 	e.Tainted = true
 	m.have[a] = e
+	return nil
+}
+
+func (m *memory) HalfDone(seq uint64, r provider.Resource, _ error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.end(seq)
+	e := m.have[r.Addr]
+	e.Half = r.Attrs
+	m.have[r.Addr] = e
 	return nil
 }
 

@@ -42,8 +42,10 @@ func (w *walker) perform(ctx context.Context, n step) (err, unrecorded error) {
 	switch {
 	case err == nil:
 		return nil, w.Recorder.Made(seq, r, v, nil)
-	case op == plan.Update, errors.Is(err, provider.ErrForeign):
+	case errors.Is(err, provider.ErrForeign):
 		return err, w.Recorder.Unchanged(seq, err)
+	case op == plan.Update:
+		return err, w.Recorder.HalfDone(seq, r, err)
 	}
 	// A failed create is kept: it may have left something, and what went wrong
 	// should be there to be looked at.
@@ -61,7 +63,12 @@ func (w *walker) remove(ctx context.Context, c plan.Change) (err, unrecorded err
 		return nil, err
 	}
 	_, err = bounded(ctx, w.Options, plan.Delete, r.Type, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, p.Delete(ctx, r, c.Have.Value)
+		err := p.Delete(ctx, r, c.Have.Value)
+		if half := c.Have.Half; err == nil && half != cty.NilVal { // the rest goes by its other description
+			r.Attrs = half
+			err = p.Delete(ctx, r, half)
+		}
+		return struct{}{}, err
 	})
 	if err != nil {
 		return err, w.Recorder.Doubtful(seq, c.Addr, err)

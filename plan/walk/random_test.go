@@ -3,7 +3,6 @@ package walk_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 
@@ -37,6 +36,23 @@ func randomLab(t *rapid.T, n int) []provider.Resource {
 		}
 		out = append(out, r)
 	}
+	return append(out, randomPegs(t)...)
+}
+
+// randomPegs draws objects in one machine that share its names among them.
+func randomPegs(t *rapid.T) []provider.Resource {
+	if rapid.IntRange(0, 3).Draw(t, "machine") == 0 {
+		return nil
+	}
+	out := []provider.Resource{box("vm", shape(rapid.SampledFrom([]string{"round", "round", "flat"}).Draw(t, "shape"), 1))}
+	holes := rapid.Permutation([]string{"1", "2", "3", "4", "5"}).Draw(t, "holes")
+	for _, label := range []string{"p", "q", "r"} {
+		n := rapid.IntRange(0, min(2, len(holes))).Draw(t, "of "+label)
+		if n > 0 {
+			out = append(out, peg(label, "vm", holes[:n]...))
+		}
+		holes = holes[n:]
+	}
 	return out
 }
 
@@ -45,22 +61,21 @@ func randomLab(t *rapid.T, n int) []provider.Resource {
 // records, and once the faults are over the lab converges and can be destroyed.
 func TestAnyWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "world")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		b := newBench(t, dir)
+		b := newBenchIn(t, fake.InMemory())
 		b.opt.Parallelism = rapid.IntRange(1, 4).Draw(t, "parallelism")
 		n := rapid.IntRange(1, 7).Draw(t, "n")
 		for range 2 {
 			wanted := randomLab(t, n)
 			for range rapid.IntRange(0, 2).Draw(t, "faults") {
+				names := []string{"vm", "p", "q", "r"}
+				for i := range n {
+					names = append(names, fmt.Sprintf("m%d", i))
+				}
 				b.fake.Script(fake.Rule{
 					Op:    rapid.SampledFrom([]fake.Op{fake.Create, fake.Update, fake.Delete}).Draw(t, "op"),
-					Addr:  at(fmt.Sprintf("backend.m%d/box", rapid.IntRange(0, n-1).Draw(t, "which"))),
+					Addr:  at("backend." + rapid.SampledFrom(names).Draw(t, "which") + "/box"),
 					Nth:   1,
-					Fault: rapid.SampledFrom([]fake.Fault{fake.Fail, fake.FailAfter}).Draw(t, "fault"),
+					Fault: rapid.SampledFrom([]fake.Fault{fake.Fail, fake.FailHalf, fake.FailAfter}).Draw(t, "fault"),
 				})
 			}
 			p := b.plan(wanted...)
@@ -70,6 +85,7 @@ func TestAnyWalk(t *testing.T) {
 			checkKnown(t, b)
 			converge(t, b, res, wanted)
 			checkWorld(t, b, wanted)
+			checkSame(t, b, wanted)
 		}
 		converge(t, b, b.apply(), nil)
 		checkWorld(t, b, nil)

@@ -27,6 +27,8 @@ type Refreshed struct {
 	Gone map[addr.Resource]string
 	// Changed lists what is not as it was recorded.
 	Changed []addr.Resource
+	// Settled lists what an update had left half done and is known by looking.
+	Settled []addr.Resource
 }
 
 // Refresh reads everything that the state holds. What is within something that
@@ -52,17 +54,28 @@ func Refresh(ctx context.Context, have []plan.Existing, o Options) (Refreshed, e
 			case r.err != nil:
 				failures = append(failures, Failure{e.Addr, Read, r.err})
 			default:
-				if !r.value.RawEquals(e.Value) {
-					out.Changed = append(out.Changed, e.Addr)
-				}
-				e.Value = r.value
-				out.Have = append(out.Have, e)
+				out.found(e, r.value, o)
 			}
 		}
 	}
 	slices.SortFunc(out.Have, func(a, b plan.Existing) int { return a.Addr.Compare(b.Addr) })
 	slices.SortFunc(out.Changed, addr.Resource.Compare)
+	slices.SortFunc(out.Settled, addr.Resource.Compare)
 	return out, errors.Join(failures...)
+}
+
+// found sorts in what exists. What an update has left half done differs from its
+// record without anybody's doing; it is settled, unless it must be replaced.
+func (r *Refreshed) found(e plan.Existing, now cty.Value, o Options) {
+	differs := !now.RawEquals(e.Value)
+	e.Value = now
+	switch {
+	case e.Half == cty.NilVal && differs:
+		r.Changed = append(r.Changed, e.Addr)
+	case e.Half != cty.NilVal && !o.Providers.Ambiguous(e):
+		r.Settled = append(r.Settled, e.Addr)
+	}
+	r.Have = append(r.Have, e)
 }
 
 // layers yields the resources by how deep they are held: first those that
@@ -137,17 +150,33 @@ func readOne(ctx context.Context, e plan.Existing, o Options) (cty.Value, error)
 		return cty.NilVal, err
 	}
 	o.Abort = ctx
-	v, err := bounded(ctx, o, Read, e.Type, func(ctx context.Context) (cty.Value, error) {
-		return p.Read(ctx, e.Resource(), e.Value)
-	})
-	if err != nil {
-		return cty.NilVal, err
+	look := func(as cty.Value) (cty.Value, error) {
+		r := e.Resource()
+		r.Attrs = as
+		v, err := bounded(ctx, o, Read, e.Type, func(ctx context.Context) (cty.Value, error) { return p.Read(ctx, r, as) })
+		if err != nil {
+			return cty.NilVal, err
+		}
+		return v, conforms(v, schema)
 	}
-	return v, conforms(v, schema)
+	v, err := look(e.Value)
+	if !o.Providers.Ambiguous(e) {
+		return v, err
+	}
+	// A part of it may have the names of the one description, a part those of the
+	// other: it is gone when it is gone under both.
+	half, herr := look(e.Half)
+	if err == nil && errors.Is(herr, provider.ErrGone) {
+		return v, nil
+	}
+	if herr == nil && errors.Is(err, provider.ErrGone) {
+		return half, nil
+	}
+	return v, firstOf(err, herr)
 }
 
 // Record writes what a refresh has found down, so that the state says it too.
-// What is in doubt stays as it was recorded.
+// What is in doubt stays as it was recorded, with both descriptions if it has two.
 func (r Refreshed) Record(rec Recorder) error {
 	if len(r.Gone) > 0 {
 		var gone []addr.Resource
@@ -158,8 +187,12 @@ func (r Refreshed) Record(rec Recorder) error {
 			return err
 		}
 	}
+	write := map[addr.Resource]bool{}
+	for _, a := range slices.Concat(r.Changed, r.Settled) {
+		write[a] = true
+	}
 	for _, e := range r.Have {
-		if _, changed := slices.BinarySearchFunc(r.Changed, e.Addr, addr.Resource.Compare); !changed || e.Tainted {
+		if e.Tainted || !write[e.Addr] {
 			continue
 		}
 		if err := rec.Made(0, e.Resource(), e.Value, nil); err != nil {

@@ -41,11 +41,15 @@ type steps struct {
 	changes map[addr.Resource]plan.Change
 	// goes are the resources that go with a dropped one, without calls of their own.
 	goes map[addr.Resource][]plan.Change
+	// first are deletions on the host that later, the creations on the host, wait
+	// for, however those end: what goes makes room for what comes.
+	first map[step]bool
+	later []step
 	// height is the number of steps on the longest way from a step to the end.
 	height map[step]int
 }
 
-func newSteps(p plan.Plan) *steps {
+func newSteps(p plan.Plan, ps *plan.Providers) *steps {
 	s := &steps{graph: graph.New[step](), changes: map[addr.Resource]plan.Change{}, goes: map[addr.Resource][]plan.Change{}, height: map[step]int{}}
 	for _, c := range p.Changes {
 		s.changes[c.Addr] = c
@@ -69,9 +73,13 @@ func newSteps(p plan.Plan) *steps {
 	for _, c := range p.Changes {
 		s.needs(c)
 	}
+	for _, t := range plan.Takeovers(p.Changes, ps) {
+		s.takes(t)
+	}
 	for _, c := range p.Changes {
 		s.prefers(c)
 	}
+	s.makeRoom()
 	for _, n := range s.graph.Nodes() {
 		s.measure(n)
 	}
@@ -112,6 +120,47 @@ func (s *steps) needs(c plan.Change) {
 	if s.graph.Has(dropped) {
 		for _, d := range c.Have.DependsOn {
 			s.connect(step{d, true}, dropped)
+		}
+	}
+}
+
+// takes adds the edge that a name is given up before somebody else takes it.
+// Otherwise the one is refused, or the other's deletion takes the name away from
+// its new owner.
+func (s *steps) takes(t plan.Takeover) {
+	giver := step{t.From, false}
+	if drops(s.changes[t.From]) {
+		giver = step{s.dropper(t.From), true}
+	}
+	taker := step{t.By, false}
+	if s.graph.Has(giver) && s.graph.Has(taker) && !s.graph.Closure(giver)[taker] {
+		s.graph.Connect(taker, giver)
+	}
+}
+
+// makeRoom finds the deletions on the host that come before all creations there:
+// those that need none of these themselves. A machine that is replaced by another
+// one need not find room beside it.
+func (s *steps) makeRoom() {
+	waits := map[step]bool{}
+	var todo []step
+	for _, c := range s.changes {
+		if n := (step{c.Addr, false}); s.graph.Has(n) && c.Want.Within.IsZero() && s.op(n) == plan.Create {
+			s.later, todo = append(s.later, n), append(todo, n)
+		}
+	}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !waits[n] {
+			waits[n] = true
+			todo = append(todo, s.graph.NeededBy(n)...)
+		}
+	}
+	s.first = map[step]bool{}
+	for _, c := range s.changes {
+		if n := (step{c.Addr, true}); s.graph.Has(n) && c.Have.Within.IsZero() && !waits[n] {
+			s.first[n] = true
 		}
 	}
 }

@@ -26,7 +26,10 @@ type Recorder interface {
 	Gone(seq uint64, gone ...addr.Resource) error
 	// Doubtful: the call failed and may have broken an existing resource.
 	Doubtful(seq uint64, a addr.Resource, cause error) error
-	// Unchanged: the call failed, and the next refresh sees what is there.
+	// HalfDone: the update failed and may have had a part of its effect; r is what
+	// was wanted.
+	HalfDone(seq uint64, r provider.Resource, cause error) error
+	// Unchanged: the call failed and had no effect.
 	Unchanged(seq uint64, cause error) error
 }
 
@@ -116,7 +119,7 @@ type Failure struct {
 // no further ones begun. The result is complete in any case; its Err says
 // whether all went well.
 func Run(ctx context.Context, p plan.Plan, o Options) Result {
-	w := &walker{Options: o, steps: newSteps(p)}
+	w := &walker{Options: o, steps: newSteps(p, o.Providers)}
 	if err := w.noteMoved(p); err != nil {
 		return Result{Unrecorded: err, NotBegun: w.steps.graph.Len()}
 	}

@@ -43,8 +43,13 @@ func shape(s string, size int) func(*provider.Resource) {
 	return func(r *provider.Resource) { r.Attrs = fake.Box(s, size) }
 }
 
+func peg(label, holder string, holes ...string) provider.Resource {
+	return box(label, within(holder), func(r *provider.Resource) { r.Type, r.Attrs = "peg", fake.Peg(holes...) })
+}
+
 func TestOrderOfCalls(t *testing.T) {
 	vm, dns, svc := box("vm"), box("dns", within("vm")), box("svc", needs("dns"))
+	other := box("other")
 	cases := []struct {
 		name          string
 		before, after []provider.Resource
@@ -64,6 +69,22 @@ func TestOrderOfCalls(t *testing.T) {
 		{"plugged into something replaced", []provider.Resource{box("net"), box("vm", func(r *provider.Resource) { r.ReplacedBy = []addr.Resource{at("backend.net/box")} })},
 			[]provider.Resource{box("net", shape("flat", 1)), box("vm", func(r *provider.Resource) { r.ReplacedBy = []addr.Resource{at("backend.net/box")} })},
 			"delete vm, delete net, create net, create vm"},
+		{"a name is given up by a deletion before it is taken", []provider.Resource{vm, peg("z", "vm", "53")}, []provider.Resource{vm, peg("a", "vm", "53")}, "delete z, create a"},
+		{"a name is given up by a change before it is taken", []provider.Resource{vm, peg("z", "vm", "53", "54")},
+			[]provider.Resource{vm, peg("z", "vm", "54"), peg("a", "vm", "53")}, "update z, create a"},
+		{"a name is taken by a change", []provider.Resource{vm, peg("z", "vm", "53"), peg("a", "vm", "54")}, []provider.Resource{vm, peg("a", "vm", "54", "53")}, "delete z, update a"},
+		{"names are passed on", []provider.Resource{vm, peg("a", "vm", "1"), peg("b", "vm", "2"), peg("c", "vm", "3")},
+			[]provider.Resource{vm, peg("a", "vm", "2"), peg("b", "vm", "3"), peg("c", "vm", "4")}, "update c, update b, update a"},
+		{"names are swapped", []provider.Resource{vm, peg("a", "vm", "1"), peg("b", "vm", "2")},
+			[]provider.Resource{vm, peg("a", "vm", "2"), peg("b", "vm", "1")}, "delete a, update b, create a"},
+		{"names go round", []provider.Resource{vm, peg("a", "vm", "1"), peg("b", "vm", "2"), peg("c", "vm", "3")},
+			[]provider.Resource{vm, peg("a", "vm", "2"), peg("b", "vm", "3"), peg("c", "vm", "1")}, "delete a, update c, update b, create a"},
+		{"the same name in another machine is another name", []provider.Resource{vm, other, peg("z", "other", "53")},
+			[]provider.Resource{vm, other, peg("a", "vm", "53"), peg("z", "other", "54")}, "create a, update z"},
+		{"a name moves with its machine's end", []provider.Resource{vm, other, peg("z", "vm", "53")}, []provider.Resource{other, peg("a", "other", "53")}, "create a, delete vm"},
+		{"what goes makes room for what comes", []provider.Resource{box("z1"), box("z2")}, []provider.Resource{box("a1"), box("a2")}, "delete z1, delete z2, create a1, create a2"},
+		{"but what is left in use stays until it is not", []provider.Resource{box("old"), box("svc", needs("old"))},
+			[]provider.Resource{box("new"), box("svc", needs("new"), shape("round", 2))}, "create new, update svc, delete old"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -137,6 +158,7 @@ func TestWhatAFailureLeavesInTheState(t *testing.T) {
 		{"create", fake.Create, nil, true, true},
 		{"create of a foreign thing", fake.Create, foreign, false, false},
 		{"update", fake.Update, nil, true, false},
+		{"update of a foreign thing", fake.Update, foreign, true, false},
 		{"delete", fake.Delete, nil, true, true},
 	}
 	for _, c := range cases {
@@ -153,6 +175,9 @@ func TestWhatAFailureLeavesInTheState(t *testing.T) {
 			t.Errorf("%s: no error", c.name)
 		}
 		e, exists := b.memory.have[at("backend.a/box")]
+		if half := c.op == fake.Update && c.err == nil; half != (e.Half != cty.NilVal) {
+			t.Errorf("%s: half %#v", c.name, e.Half)
+		}
 		if exists != c.exists || e.Tainted != c.tainted || len(b.memory.open) != 0 {
 			t.Errorf("%s: exists %v, tainted %v, open %v", c.name, exists, e.Tainted, b.memory.open)
 		}
@@ -170,6 +195,27 @@ func TestFailedDeletionKeepsWhatItNeeds(t *testing.T) {
 		t.Error(err)
 	}
 	checkWorld(t, b, nil)
+}
+
+// What goes makes room for what comes, but does not decide about it.
+func TestFailedDeletionDoesNotKeepOthersFromBeingMade(t *testing.T) {
+	b := newBench(t, t.TempDir())
+	b.opt.Parallelism = 1
+	b.apply(box("z"), box("y"))
+	b.fake.Script(fake.Rule{Op: fake.Delete, Addr: at("backend.z/box"), Nth: 1})
+	res := b.apply(box("a"))
+	if got := b.kinds(); got != "started delete y, done delete y, started delete z, failed delete z, started create a, done create a" {
+		t.Error(got)
+	}
+	if len(res.Failures) != 1 || res.Done != 2 || res.Skipped != 0 {
+		t.Errorf("%+v", res)
+	}
+	// A name that could not be freed is another matter.
+	b.apply(box("a"), peg("p", "a", "1"))
+	b.fake.Script(fake.Rule{Op: fake.Delete, Addr: at("backend.p/box"), Nth: 1})
+	if res = b.apply(box("a"), peg("q", "a", "1")); res.Skipped != 1 || b.kinds() != "started delete p, failed delete p, skipped create q because of p" {
+		t.Errorf("%+v: %s", res, b.kinds())
+	}
 }
 
 func TestStopFinishesWhatRuns(t *testing.T) {

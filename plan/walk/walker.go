@@ -18,6 +18,7 @@ type walker struct {
 	ready   []step
 	settled map[step]bool // done, failed, skipped or not begun
 	results chan outcome
+	room    int // how many of the steps that come first are not settled
 	running int
 	stopped bool
 }
@@ -35,7 +36,15 @@ func (w *walker) run(ctx context.Context) Result {
 		return Result{Unrecorded: err, NotBegun: w.graph.Len()}
 	}
 	for _, n := range w.graph.Nodes() {
-		if w.open[n] = len(w.graph.Needs(n)); w.open[n] == 0 {
+		w.open[n] = len(w.graph.Needs(n))
+	}
+	if w.room = len(w.first); w.room > 0 {
+		for _, n := range w.later {
+			w.open[n]++
+		}
+	}
+	for _, n := range w.graph.Nodes() {
+		if w.open[n] == 0 {
 			w.ready = append(w.ready, n)
 		}
 	}
@@ -75,7 +84,7 @@ func (w *walker) launch(ctx context.Context) {
 
 func (w *walker) settle(o outcome) {
 	n := o.step
-	w.settled[n] = true
+	w.mark(n)
 	if o.unrecorded != nil {
 		w.stopped = true
 		if w.result.Unrecorded == nil {
@@ -100,9 +109,27 @@ func (w *walker) settle(o outcome) {
 		}
 	}
 	for _, m := range w.graph.NeededBy(n) {
-		if w.open[m]--; w.open[m] == 0 && !w.settled[m] {
-			w.ready = append(w.ready, m)
+		w.release(m)
+	}
+}
+
+// mark notes that a step needs no more attention, however it ended.
+func (w *walker) mark(n step) {
+	w.settled[n] = true
+	if !w.first[n] {
+		return
+	}
+	if w.room--; w.room == 0 {
+		for _, m := range w.later {
+			w.release(m)
 		}
+	}
+}
+
+// release takes away one of the things that a step waits for.
+func (w *walker) release(n step) {
+	if w.open[n]--; w.open[n] == 0 && !w.settled[n] {
+		w.ready = append(w.ready, n)
 	}
 }
 
@@ -113,7 +140,7 @@ func (w *walker) skip(n step, because addr.Resource) {
 		if w.settled[m] {
 			continue
 		}
-		w.settled[m] = true
+		w.mark(m)
 		w.result.Skipped++
 		w.observe(Event{Kind: Skipped, Change: w.changes[m.addr], Op: w.op(m), Because: because})
 		w.skip(m, because)

@@ -1,7 +1,7 @@
 // Package fake is a provider for tests: objects that exist only in a world of
-// its own, and faults by script. A call can fail at its n-th time, hang until
-// its deadline or beyond it, or stop the process right before or right after
-// its effect.
+// its own, and faults by script. A call can fail at its n-th time without its
+// effect, with half of it or with all, hang until its deadline or beyond it, or
+// stop the process right before, amid or right after its effect.
 package fake
 
 import (
@@ -27,40 +27,6 @@ const (
 	Delete Op = "delete"
 )
 
-// Fault is what goes wrong.
-type Fault int
-
-// The faults.
-const (
-	// Fail returns the rule's error without an effect.
-	Fail Fault = iota
-	// FailAfter has its effect, then returns the rule's error.
-	FailAfter
-	// Hang waits for the context to end and returns its error, without an effect.
-	Hang
-	// HangOn does not even listen to the context: it returns when [Provider.Release] is called.
-	HangOn
-	// CrashBefore calls the provider's Crash function before the effect.
-	CrashBefore
-	// CrashAfter calls the provider's Crash function after the effect.
-	CrashAfter
-)
-
-// Rule lets a fault happen at a certain call.
-type Rule struct {
-	Op   Op            // "" = any
-	Addr addr.Resource // zero = any
-	// Nth is the call that goes wrong, counted from 1 among those that match; 0
-	// = every one of them.
-	Nth   int
-	Fault Fault
-	// Err is what Fail and FailAfter return; [ErrScripted] when nil.
-	Err error
-}
-
-// ErrScripted is the error of a rule that names none.
-var ErrScripted = errors.New("failed as scripted")
-
 // Call is one call that was made.
 type Call struct {
 	Op   Op
@@ -71,6 +37,10 @@ type Call struct {
 type Provider struct {
 	// Crash ends the process, or what the test takes for one. It must not return.
 	Crash func()
+	// Fuse is asked before each effect, in its middle and after it; nil never blows.
+	Fuse *Fuse
+	// Pieces says which types consist of several objects.
+	Pieces map[string]Pieces
 
 	schemas map[string]provider.Schema
 	world   World
@@ -89,37 +59,9 @@ type counted struct {
 
 var _ provider.Provider = (*Provider)(nil)
 
-// Schemas that most tests need: a box is replaced when its shape changes and
-// updated when its size does; a lid has a size and the computed boot_id.
-func Schemas() map[string]provider.Schema {
-	return map[string]provider.Schema{
-		"box": {Noun: "box", Attributes: map[string]provider.Attribute{
-			"shape": {Type: cty.String, Replace: true, Doc: "cannot be changed"},
-			"size":  {Type: cty.Number, Doc: "can be changed"},
-			"id":    {Type: cty.String, Computed: true, Doc: "given at creation"},
-		}},
-		"lid": {Noun: "lid", Attributes: map[string]provider.Attribute{
-			"size": {Type: cty.Number, Doc: "can be changed"},
-			"id":   {Type: cty.String, Computed: true, Doc: "given at creation"},
-		}},
-	}
-}
-
-// Box returns a wanted value of the type box.
-func Box(shape string, size int) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{
-		"shape": cty.StringVal(shape), "size": cty.NumberIntVal(int64(size)), "id": cty.NullVal(cty.String),
-	})
-}
-
-// Lid returns a wanted value of the type lid.
-func Lid(size int) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"size": cty.NumberIntVal(int64(size)), "id": cty.NullVal(cty.String)})
-}
-
 // New returns a provider of these types whose objects live in the world given.
 func New(schemas map[string]provider.Schema, w World) *Provider {
-	return &Provider{schemas: schemas, world: w, release: make(chan struct{}), busy: map[addr.Resource]int{},
+	return &Provider{Pieces: map[string]Pieces{"peg": peg}, schemas: schemas, world: w, release: make(chan struct{}), busy: map[addr.Resource]int{},
 		Crash: func() { panic("fake: a crash was scripted, but Crash is not set") }}
 }
 
@@ -153,13 +95,14 @@ func (p *Provider) Plan(r provider.Resource, prior cty.Value) (provider.Planned,
 	return provider.PlanBySchema(p.schemas[r.Type], r, prior), nil
 }
 
-// Read implements [provider.Provider].
-func (p *Provider) Read(ctx context.Context, r provider.Resource, _ cty.Value) (cty.Value, error) {
+// Read implements [provider.Provider]. It sees what prior describes, and what was
+// set in a machine only while that has not booted again.
+func (p *Provider) Read(ctx context.Context, r provider.Resource, prior cty.Value) (cty.Value, error) {
 	var out cty.Value
 	err := p.call(ctx, Read, r.Addr, func() error {
-		v, found, err := p.world.Get(r.Addr, p.schemas[r.Type])
-		if err == nil && !found {
-			err = fmt.Errorf("gone from the world: %w", provider.ErrGone)
+		v, err := p.world.read(r, p.schemas[r.Type], p.Pieces[r.Type], prior)
+		if set := text(prior, "boot_id"); err == nil && set != "" && set != text(v, "boot_id") {
+			err = fmt.Errorf("gone with its boot: %w", provider.ErrGone)
 		}
 		out = v
 		return err
@@ -170,49 +113,66 @@ func (p *Provider) Read(ctx context.Context, r provider.Resource, _ cty.Value) (
 // Create implements [provider.Provider]. It refuses when something that the
 // resource depends on does not exist.
 func (p *Provider) Create(ctx context.Context, r provider.Resource) (cty.Value, error) {
-	return p.write(ctx, Create, r)
+	return p.write(ctx, Create, r, cty.NilVal)
 }
 
 // Update implements [provider.Provider].
-func (p *Provider) Update(ctx context.Context, r provider.Resource, _ cty.Value) (cty.Value, error) {
-	return p.write(ctx, Update, r)
+func (p *Provider) Update(ctx context.Context, r provider.Resource, prior cty.Value) (cty.Value, error) {
+	return p.write(ctx, Update, r, prior)
 }
 
-func (p *Provider) write(ctx context.Context, op Op, r provider.Resource) (cty.Value, error) {
+func (p *Provider) write(ctx context.Context, op Op, r provider.Resource, prior cty.Value) (cty.Value, error) {
+	s, pieces := p.schemas[r.Type], p.Pieces[r.Type]
+	effects := p.world.writing(r, s, pieces, prior)
+	effects[0] = after(p.needs(r), effects[0])
 	var out cty.Value
-	err := p.call(ctx, op, r.Addr, func() error {
-		for _, d := range r.DependsOn {
-			if found, err := p.world.Has(d); err != nil || !found {
-				return errors.Join(fmt.Errorf("%s: %s does not exist", r.Addr, d), err)
-			}
-		}
-		attrs := r.Attrs.AsValueMap()
-		if _, ok := attrs["id"]; ok {
-			attrs["id"] = cty.StringVal("id of " + r.Addr.String())
-		}
-		out = cty.ObjectVal(attrs)
-		return p.world.Set(r.Addr, r.Within, out)
-	})
+	err := p.call(ctx, op, r.Addr, append(effects, func() error {
+		var err error
+		out, err = p.world.read(r, s, pieces, r.Attrs)
+		return err
+	})...)
 	if err != nil {
 		return cty.NilVal, err
 	}
 	return out, nil
 }
 
-// Delete implements [provider.Provider]. What is within the object goes with it.
-func (p *Provider) Delete(ctx context.Context, r provider.Resource, _ cty.Value) error {
-	return p.call(ctx, Delete, r.Addr, func() error { return p.world.Remove(r.Addr) })
+// needs checks that everything is there that a resource depends on.
+func (p *Provider) needs(r provider.Resource) func() error {
+	return func() error {
+		for _, d := range r.DependsOn {
+			if found, err := p.world.Has(d); err != nil || !found {
+				return errors.Join(fmt.Errorf("%s: %s does not exist", r.Addr, d), err)
+			}
+		}
+		return nil
+	}
 }
 
-// call notes the call, lets the scripted fault happen and has the effect.
-func (p *Provider) call(ctx context.Context, op Op, a addr.Resource, effect func() error) error {
+func after(first, then func() error) func() error {
+	return func() error {
+		if err := first(); err != nil {
+			return err
+		}
+		return then()
+	}
+}
+
+// Delete implements [provider.Provider]. What is within the object goes with it.
+func (p *Provider) Delete(ctx context.Context, r provider.Resource, prior cty.Value) error {
+	return p.call(ctx, Delete, r.Addr, p.world.deleting(r, p.Pieces[r.Type], prior)...)
+}
+
+// call notes the call, lets the scripted fault happen and has the effects in
+// their order.
+func (p *Provider) call(ctx context.Context, op Op, a addr.Resource, effects ...func() error) error {
 	rule, leave := p.enter(op, a)
 	defer leave()
 	if _, bounded := ctx.Deadline(); !bounded {
 		panic(fmt.Sprintf("fake: %s of %s was called without a deadline", op, a))
 	}
 	if rule == nil {
-		return effect()
+		return p.carryOut(effects)
 	}
 	cause := rule.Err
 	if cause == nil {
@@ -225,17 +185,32 @@ func (p *Provider) call(ctx context.Context, op Op, a addr.Resource, effect func
 	case HangOn:
 		<-p.release
 		return cause
-	case CrashBefore:
+	case FailHalf, CrashHalf:
+		effects = effects[:len(effects)/2]
+	case Fail, CrashBefore:
+		effects = nil
+	}
+	if err := p.carryOut(effects); err != nil {
+		return err
+	}
+	switch rule.Fault {
+	case CrashBefore, CrashHalf, CrashAfter:
 		p.Crash()
-	case FailAfter, CrashAfter:
+	}
+	return cause
+}
+
+// carryOut has the effects, one after the other, until the fuse blows.
+func (p *Provider) carryOut(effects []func() error) error {
+	for _, effect := range effects {
+		if err := p.Fuse.Step(); err != nil {
+			return err
+		}
 		if err := effect(); err != nil {
 			return err
 		}
-		if rule.Fault == CrashAfter {
-			p.Crash()
-		}
 	}
-	return cause
+	return p.Fuse.Step()
 }
 
 // enter notes the call and finds its rule. Two calls for one address at the

@@ -1,12 +1,9 @@
 package fake
 
 import (
-	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"io/fs"
+	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,49 +15,84 @@ import (
 	"github.com/lvslab/lvslab/provider"
 )
 
-// World is where the fake's objects exist, independent of any provider: it
-// outlives a crash of the process that uses it when it is a directory.
+// World is where the fake's objects exist, independent of any provider: a host
+// with its machines and what is set in them.
+//
+// As on a real one, an object is known by what it is and not by what somebody
+// calls it: two machines of different UUIDs stand side by side, a name that is
+// taken is refused, and what is set in a machine belongs to its boot.
 type World struct {
-	dir string
-	mu  *sync.Mutex
+	shelf shelf
+	mu    *sync.Mutex
+	lab   string
 }
 
 // Open returns the world whose objects are the files of a directory.
 func Open(dir string) (World, error) {
-	return World{dir: dir, mu: &sync.Mutex{}}, os.MkdirAll(dir, 0o755)
+	return World{shelf: folder(dir), mu: &sync.Mutex{}}, os.MkdirAll(dir, 0o755)
 }
 
+// InMemory returns a world that ends with the process.
+func InMemory() World {
+	return World{shelf: newMemory(), mu: &sync.Mutex{}}
+}
+
+// Lab returns the same world as another lab sees it: addresses are its own, names
+// on the host are everybody's.
+func (w World) Lab(name string) World {
+	w.lab = name
+	return w
+}
+
+// Clone returns a copy in memory that goes its own way from here.
+func (w World) Clone() (World, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	objects, err := w.shelf.all()
+	if err != nil {
+		return World{}, err
+	}
+	m := newMemory()
+	for _, o := range objects {
+		if err := m.put(o); err != nil {
+			return World{}, err
+		}
+	}
+	m.lastCount, err = w.shelf.count()
+	return World{shelf: m, mu: &sync.Mutex{}, lab: w.lab}, err
+}
+
+// object is what the world holds under one key.
 type object struct {
+	Lab    string          `json:"lab,omitempty"`
+	Addr   addr.Resource   `json:"address"`
 	Within addr.Resource   `json:"within,omitzero"`
-	Attrs  json.RawMessage `json:"attributes"`
+	UUID   string          `json:"uuid,omitempty"`
+	Piece  string          `json:"piece,omitempty"` // of an object that consists of several
+	Claims []string        `json:"claims,omitempty"`
+	Boot   int             `json:"boot"`
+	Attrs  json.RawMessage `json:"attributes"` // without the computed ones
 }
 
-const ext = ".json"
-
-// path names an object's file. Addresses hold slashes and brackets; in hex
-// every one of them is a file name.
-func (w World) path(a addr.Resource) string {
-	return filepath.Join(w.dir, hex.EncodeToString([]byte(a.String()))+ext)
-}
-
-// Get returns an object's attributes and whether it exists.
+// Get returns an object's attributes and whether it exists. It must be in one
+// piece.
 func (w World) Get(a addr.Resource, s provider.Schema) (cty.Value, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	o, found, err := w.load(a)
+	o, found, err := w.one(a)
 	if err != nil || !found {
 		return cty.NilVal, false, err
 	}
-	v, err := ctyjson.Unmarshal(o.Attrs, s.Type())
+	v, err := o.value(s)
 	return v, err == nil, err
 }
 
-// Has reports whether an object exists.
+// Has reports whether an object, or a piece of one, exists.
 func (w World) Has(a addr.Resource) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, found, err := w.load(a)
-	return found, err
+	all, err := w.mine(a)
+	return len(all) > 0, err
 }
 
 // Set makes or changes an object, as a user outside lvslab may do too.
@@ -71,90 +103,177 @@ func (w World) Set(a, within addr.Resource, v cty.Value) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(object{within, attrs})
-	if err != nil {
-		return err
-	}
-	// Renamed, so that a process that dies here leaves no half object.
-	tmp := w.path(a) + ".new"
-	if err := os.WriteFile(tmp, b, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp, w.path(a))
+	return w.put(object{Addr: a, Within: within, UUID: text(v, "uuid"), Attrs: attrs})
 }
 
 // Remove takes an object and what is within it, however deep, out of the world.
 func (w World) Remove(a addr.Resource) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all, err := w.all()
+	mine, err := w.mine(a)
 	if err != nil {
 		return err
 	}
-	return w.remove(a, all)
-}
-
-func (w World) remove(a addr.Resource, all map[addr.Resource]object) error {
-	var err error
-	for b, o := range all {
-		if o.Within == a && b != a {
-			err = errors.Join(err, w.remove(b, all))
+	for _, o := range mine {
+		if err := w.remove(o); err != nil {
+			return err
 		}
 	}
-	if rerr := os.Remove(w.path(a)); !errors.Is(rerr, fs.ErrNotExist) {
-		err = errors.Join(err, rerr)
-	}
-	return err
+	return nil
 }
 
-// Objects returns the addresses of all that exists, in order.
+// Reboot begins a machine's next boot: what was set in it is gone.
+func (w World) Reboot(a addr.Resource) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o, found, err := w.one(a)
+	if err != nil || !found {
+		return fmt.Errorf("%s does not exist: %w", a, err)
+	}
+	if err := w.empty(o); err != nil {
+		return err
+	}
+	if o.Boot, err = w.shelf.count(); err != nil {
+		return err
+	}
+	return w.shelf.put(o)
+}
+
+// Objects returns the addresses of all that the lab has, in order.
 func (w World) Objects() ([]addr.Resource, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all, err := w.all()
+	all, err := w.shelf.all()
 	var out []addr.Resource
-	for a := range all {
-		out = append(out, a)
+	for _, o := range all {
+		if o.Lab == w.lab {
+			out = append(out, o.Addr)
+		}
 	}
 	slices.SortFunc(out, addr.Resource.Compare)
-	return out, err
+	return slices.Compact(out), err
 }
 
-func (w World) all() (map[addr.Resource]object, error) {
-	files, err := filepath.Glob(filepath.Join(w.dir, "*"+ext))
+// Dump describes everything that the lab has, a line each in a fixed order. Equal
+// dumps are equal worlds, but for the numbers of the boots.
+func (w World) Dump() (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all, err := w.shelf.all()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	out := map[addr.Resource]object{}
-	for _, f := range files {
-		name, err := hex.DecodeString(strings.TrimSuffix(filepath.Base(f), ext))
-		if err != nil {
-			return nil, err
+	var lines []string
+	for _, o := range all {
+		if o.Lab != w.lab {
+			continue
 		}
-		a, err := addr.ParseResource(string(name))
-		if err != nil {
-			return nil, err
+		line := fmt.Sprintf("%s %s %s %s", o.Addr, o.UUID, o.Piece, o.Attrs)
+		if boot, err := w.bootOf(o.Within); err != nil || !o.Within.IsZero() && boot != o.Boot {
+			line += fmt.Sprintf(" of an earlier boot of %s (%v)", o.Within, err)
 		}
-		o, found, err := w.load(a)
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			out[a] = o
-		}
+		lines = append(lines, line)
 	}
-	return out, nil
+	slices.Sort(lines)
+	return strings.Join(lines, "\n"), nil
 }
 
-func (w World) load(a addr.Resource) (object, bool, error) {
-	b, err := os.ReadFile(w.path(a))
-	if errors.Is(err, fs.ErrNotExist) {
-		return object{}, false, nil
-	}
+// put writes an object unless a name of it is taken, with the boot that it
+// belongs to: its own one, which begins with it, or its holder's.
+func (w World) put(o object) error {
+	o.Lab = w.lab
+	old, exists, err := w.shelf.get(o.key())
 	if err != nil {
+		return err
+	}
+	switch {
+	case !o.Within.IsZero():
+		if o.Boot, err = w.bootOf(o.Within); err != nil {
+			return err
+		}
+	case exists:
+		o.Boot = old.Boot
+	default:
+		if o.Boot, err = w.shelf.count(); err != nil {
+			return err
+		}
+	}
+	if err := w.free(o); err != nil {
+		return err
+	}
+	return w.shelf.put(o)
+}
+
+// free refuses a name that another object on the same host, or in the same
+// machine, has.
+func (w World) free(o object) error {
+	if len(o.Claims) == 0 {
+		return nil
+	}
+	neighbours, err := w.shelf.in(o.holder())
+	if err != nil {
+		return err
+	}
+	for _, other := range neighbours {
+		if other.key() == o.key() {
+			continue
+		}
+		for _, c := range o.Claims {
+			if slices.Contains(other.Claims, c) {
+				return fmt.Errorf("%s: %q is taken by %s %s: %w", o.Addr, c, other.Lab, other.Addr, provider.ErrForeign)
+			}
+		}
+	}
+	return nil
+}
+
+// bootOf returns the present boot of a machine, 0 for the host.
+func (w World) bootOf(machine addr.Resource) (int, error) {
+	if machine.IsZero() {
+		return 0, nil
+	}
+	o, found, err := w.one(machine)
+	if err == nil && !found {
+		err = fmt.Errorf("%s does not exist", machine)
+	}
+	return o.Boot, err
+}
+
+func (w World) remove(o object) error {
+	if err := w.empty(o); err != nil {
+		return err
+	}
+	return w.shelf.drop(o.key())
+}
+
+// empty removes what is within an object.
+func (w World) empty(o object) error {
+	contents, err := w.shelf.in(o.place())
+	if err != nil {
+		return err
+	}
+	for _, in := range contents {
+		if in.Addr == o.Addr {
+			continue
+		}
+		if err := w.remove(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one returns the object of an address. Two of them are what must never be.
+func (w World) one(a addr.Resource) (object, bool, error) {
+	mine, err := w.mine(a)
+	switch {
+	case err != nil || len(mine) == 0:
 		return object{}, false, err
+	case len(mine) > 1:
+		return object{}, false, fmt.Errorf("%s exists %d times", a, len(mine))
 	}
-	var o object
-	err = json.Unmarshal(b, &o)
-	return o, err == nil, err
+	return mine[0], true, nil
 }
+
+// mine returns what the lab has at that address.
+func (w World) mine(a addr.Resource) ([]object, error) { return w.shelf.at(place{w.lab, a}) }

@@ -68,7 +68,11 @@ func (p *Provider) Read(ctx context.Context, r provider.Resource, prior cty.Valu
 	if err != nil {
 		return cty.NilVal, err
 	}
-	if bootID != text(prior, "boot_id") {
+	switch set := text(prior, "boot_id"); set {
+	case bootID:
+	case "": // a call that did not end may have set it in any boot
+		prior = with(prior, "boot_id", cty.StringVal(bootID))
+	default:
 		return cty.NilVal, fmt.Errorf("gone with its boot: %w", provider.ErrGone)
 	}
 	v, err := s.read(ctx, c, prior)
@@ -171,6 +175,13 @@ func text(v cty.Value, name string) string {
 		return ""
 	}
 	return a.AsString()
+}
+
+// with returns the object with another value of one attribute.
+func with(v cty.Value, name string, to cty.Value) cty.Value {
+	attrs := v.AsValueMap()
+	attrs[name] = to
+	return cty.ObjectVal(attrs)
 }
 
 func hasCode(err error, code string) bool {

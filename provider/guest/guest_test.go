@@ -156,6 +156,24 @@ func TestAnotherBootIsGone(t *testing.T) {
 	}
 }
 
+// What a call has set whose result nobody has recorded is looked for: it must not
+// be left behind when it is not wanted any more.
+func TestUnrecordedSettingsAreFound(t *testing.T) {
+	for _, k := range kinds {
+		b, r := newBench(t), resource(k.typ, k.value)
+		if _, err := b.Read(t.Context(), r, r.Attrs); k.typ != schema.TypeSysctl && !errors.Is(err, provider.ErrGone) {
+			t.Errorf("%s: before it was made, Read says %v", k.typ, err)
+		}
+		made, err := b.Create(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read, err := b.Read(t.Context(), r, r.Attrs); err != nil || !read.RawEquals(made) {
+			t.Errorf("%s: %#v, %v", k.typ, read, err)
+		}
+	}
+}
+
 func TestUnreachableIsNotGone(t *testing.T) {
 	b, r := newBench(t), resource(schema.TypeRoute, route.Value())
 	made, err := b.Create(t.Context(), r)

@@ -7,7 +7,7 @@ import (
 )
 
 // DNSSchema is an authoritative named with its zones and its identity.
-var DNSSchema = provider.Schema{Noun: "name server", Attributes: map[string]provider.Attribute{
+var DNSSchema = provider.Schema{Noun: "name server", Claims: dnsClaims, Attributes: map[string]provider.Attribute{
 	"node":      node(),
 	"server_id": {Type: cty.String, Doc: "answer to id.server, hostname.bind and NSID"},
 	"zones":     {Type: cty.Map(cty.String), Doc: "zone name without final dot to the text of its master file"},

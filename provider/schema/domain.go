@@ -8,7 +8,7 @@ import (
 
 // DomainSchema is a virtual machine. Domains are transient, so every change
 // replaces: there is no stored definition that could be edited.
-var DomainSchema = provider.Schema{Noun: "virtual machine", Attributes: map[string]provider.Attribute{
+var DomainSchema = provider.Schema{Noun: "virtual machine", Claims: domainClaims, Attributes: map[string]provider.Attribute{
 	"name":        {Type: cty.String, Replace: true, Doc: "name on the hypervisor"},
 	"uuid":        {Type: cty.String, Replace: true, Doc: "identity on the hypervisor"},
 	"address":     {Type: cty.String, Replace: true, Doc: "address in the topology, part of the ownership mark"},

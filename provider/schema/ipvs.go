@@ -10,7 +10,7 @@ import (
 // for each VIP, destinations in list order with the head first, and the
 // parameters below net.ipv4.vs, which exist only once ip_vs is loaded and
 // therefore belong here and not to the sysctl resource.
-var IPVSSchema = provider.Schema{Noun: "virtual service", Attributes: map[string]provider.Attribute{
+var IPVSSchema = provider.Schema{Noun: "virtual service", Claims: ipvsClaims, Attributes: map[string]provider.Attribute{
 	"node":     node(),
 	"services": {Type: cty.List(serviceType), Doc: "one for each VIP, or one by firewall mark"},
 	"sysctl":   {Type: cty.Map(cty.String), Doc: "parameters below net.ipv4.vs"},

@@ -9,7 +9,7 @@ import (
 // LinkSchema is a network device inside a guest with its addresses and the
 // impairment of its egress. A device without a MAC is the loopback device,
 // which keeps its own addresses and is never set down.
-var LinkSchema = provider.Schema{Noun: "network card", Attributes: map[string]provider.Attribute{
+var LinkSchema = provider.Schema{Noun: "network card", Claims: linkClaims, Attributes: map[string]provider.Attribute{
 	"node":      node(),
 	"mac":       {Type: cty.String, Replace: true, Doc: "by which the card is found"},
 	"name":      {Type: cty.String, Replace: true, Doc: "device in the guest, at most 15 characters"},

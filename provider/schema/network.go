@@ -8,7 +8,7 @@ import (
 
 // NetworkSchema is an isolated layer-2 segment on the host: a bridge without
 // addresses.
-var NetworkSchema = provider.Schema{Noun: "network", Attributes: map[string]provider.Attribute{
+var NetworkSchema = provider.Schema{Noun: "network", Claims: networkClaims, Attributes: map[string]provider.Attribute{
 	"name":    {Type: cty.String, Replace: true, Doc: "name on the hypervisor"},
 	"uuid":    {Type: cty.String, Replace: true, Doc: "identity on the hypervisor"},
 	"bridge":  {Type: cty.String, Replace: true, Doc: "bridge device, at most 15 characters"},

@@ -7,7 +7,7 @@ import (
 )
 
 // RouteSchema is a route of a guest's main table.
-var RouteSchema = provider.Schema{Noun: "route", Attributes: map[string]provider.Attribute{
+var RouteSchema = provider.Schema{Noun: "route", Claims: routeClaims, Attributes: map[string]provider.Attribute{
 	"node":    node(),
 	"to":      {Type: cty.String, Replace: true, Doc: "destination prefix"},
 	"via":     {Type: cty.String, Doc: "gateway, empty for a route to a device"},

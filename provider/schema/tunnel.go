@@ -8,7 +8,7 @@ import (
 
 // TunnelSchema is a tunnel device with both ends named. The kernel cannot
 // change type or ends of most tunnel devices, so those replace.
-var TunnelSchema = provider.Schema{Noun: "tunnel device", Attributes: map[string]provider.Attribute{
+var TunnelSchema = provider.Schema{Noun: "tunnel device", Claims: tunnelClaims, Attributes: map[string]provider.Attribute{
 	"node":      node(),
 	"name":      {Type: cty.String, Replace: true, Doc: "device in the guest, at most 15 characters"},
 	"type":      {Type: cty.String, Replace: true, Doc: "ipip, gre or gue"},
