@@ -37,6 +37,10 @@ type Resource struct {
 	Attrs cty.Value
 	// DependsOn lists what must exist before this one, in sorted order.
 	DependsOn []addr.Resource
+	// NotAwaited are those of DependsOn that need not be there yet when this one
+	// is made or changed; it only goes before they go. A virtual service names its
+	// real servers, and is no worse for being there first.
+	NotAwaited []addr.Resource
 	// Within is the resource that holds this one, zero when none does: settings
 	// of a guest are within its domain. When that one is deleted, replaced or
 	// gone, this one is gone with it, and no Delete is called for it. It counts

@@ -160,7 +160,7 @@ func spoiltCache(t *testing.T) string {
 	if err != nil || !ok {
 		t.Fatalf("no image in the cache: %v", err)
 	}
-	agent, err := binary.Bytes()
+	agent, err := binary.Sum()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,13 +121,20 @@ func (p *prover) prove(ctx context.Context) error {
 	for i := range order {
 		order[i] = i
 	}
-	if err := p.neighbours(ctx, order); err != nil {
-		return err
-	}
+	// The two touch different things, and each is waiting for the most part.
+	slate := make(chan error, 1)
 	// One clean slate is enough for all walks: each ends where it began, at
 	// the list head, and each VIP has a scheduler of its own. Another slate
 	// would wait for the estimator first.
-	if _, err := p.fresh(ctx, p.proofServices(order)); err != nil {
+	go func() {
+		_, err := p.fresh(ctx, p.proofServices(order))
+		slate <- err
+	}()
+	err := p.neighbours(ctx, order)
+	if ferr := <-slate; err == nil {
+		err = ferr
+	}
+	if err != nil {
 		return err
 	}
 	for _, c := range p.cast.clients {

@@ -28,6 +28,8 @@ func libvirtdConf(lineage string) string {
 		setting("unix_sock_rw_perms", "0700") +
 		setting("auth_unix_ro", "none") +
 		setting("auth_unix_rw", "none") +
+		// The one client makes as many calls as there are machines to make.
+		"max_client_requests = 32\n" +
 		// Asked by libvirt from DMI otherwise, where many machines have none.
 		setting("host_uuid", hostUUID(lineage)) +
 		setting("log_outputs", "3:stderr") +

@@ -128,6 +128,8 @@ type builder struct {
 func (b *builder) add(r provider.Resource) {
 	slices.SortFunc(r.DependsOn, addr.Resource.Compare)
 	r.DependsOn = slices.Compact(r.DependsOn)
+	slices.SortFunc(r.NotAwaited, addr.Resource.Compare)
+	r.NotAwaited = slices.Compact(r.NotAwaited)
 	b.out = append(b.out, r)
 }
 

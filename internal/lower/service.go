@@ -65,8 +65,9 @@ var pinned = map[string]string{
 	ipvsPrefix + "pmtu_disc": "1", ipvsPrefix + "sloppy_tcp": "0",
 }
 
-// service makes the virtual services, one for each VIP. It comes after
-// everything that it sends queries to.
+// service makes the virtual services, one for each VIP. It does not wait for
+// what it will send queries to: loading IPVS takes an emulated director 0.5 s,
+// in which the backends get theirs. But it goes before they go.
 func (b *builder) service(s lang.Service) {
 	v := schema.IPVS{Node: s.Director.String(), Sysctl: maps.Clone(pinned)}
 	if m, ok := b.t.Machine(s.Director); ok {
@@ -78,18 +79,20 @@ func (b *builder) service(s lang.Service) {
 	}
 	v.Services = b.virtuals(s)
 	deps := append(b.linksOf(s.Director), sysctlOf(s.Director))
+	var later []addr.Resource
 	for _, r := range s.RealServers {
-		deps = append(deps, b.linksOf(r.Backend)...)
+		later = append(later, b.linksOf(r.Backend)...)
 		if !r.Tunnel.IsZero() {
-			deps = append(deps, tunnelOf(r.Tunnel))
+			later = append(later, tunnelOf(r.Tunnel))
 		}
 		if m, ok := b.t.Machine(r.Backend); ok && len(m.Serves) > 0 {
-			deps = append(deps, dnsOf(r.Backend))
+			later = append(later, dnsOf(r.Backend))
 		}
 	}
+	later = slices.DeleteFunc(later, func(a addr.Resource) bool { return slices.Contains(deps, a) }) // the director may serve itself
 	b.add(provider.Resource{
 		Addr: part(s.Noun, schema.TypeIPVS), Type: schema.TypeIPVS, Range: &s.Range, Within: domainOf(s.Director),
-		DependsOn: deps, Attrs: v.Value(),
+		DependsOn: append(deps, later...), NotAwaited: later, Attrs: v.Value(),
 	})
 }
 

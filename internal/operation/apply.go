@@ -210,7 +210,7 @@ func (a *applying) preview(ctx context.Context) error {
 		a.Events.Emit(NoticeEvent{Text: "The guest image is not in the cache; apply builds it first (about 20 s)."})
 	}
 	a.image = guestImage{Image: img}
-	if agent, err := binary.Bytes(); ok && err == nil {
+	if agent, err := binary.Sum(); ok && err == nil {
 		a.image.withAgent = images.InitrdPath(img, agent, a.cache)
 	}
 	if a.keys, err = openKeys(a.dir, nil); err != nil {

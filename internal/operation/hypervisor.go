@@ -113,7 +113,11 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 			h.observe(d, s, why)
 		}
 	}
-	conn, err := libvirt.Dial(ctx, target)
+	dial := libvirt.Dial
+	if holder != nil {
+		dial = libvirt.DialPrivate
+	}
+	conn, err := dial(ctx, target)
 	if err != nil {
 		return nil, err
 	}

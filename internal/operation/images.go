@@ -35,11 +35,7 @@ func (s *Settings) prepareImage(ctx context.Context) (guestImage, string, error)
 	if err != nil {
 		return guestImage{}, "", err
 	}
-	agent, err := binary.Bytes()
-	if err != nil {
-		return guestImage{}, "", err
-	}
-	initrd, err := images.InitrdWithAgent(ctx, img, agent, cache)
+	initrd, err := initrdOf(ctx, img, cache)
 	if err != nil {
 		return guestImage{}, "", err
 	}
@@ -48,6 +44,22 @@ func (s *Settings) prepareImage(ctx context.Context) (guestImage, string, error)
 		how = fmt.Sprintf("built in %.1f s", time.Since(began).Seconds())
 	}
 	return guestImage{img, initrd}, fmt.Sprintf("%s %s, Linux %s (%s)", img.Name, img.Key, img.KernelRelease, how), nil
+}
+
+// initrdOf returns the image's initramfs with this program's agent.
+func initrdOf(ctx context.Context, img images.Image, cache string) (string, error) {
+	sum, err := binary.Sum()
+	if err != nil {
+		return "", err
+	}
+	if initrd, ok := images.CachedInitrd(img, sum, cache); ok {
+		return initrd, nil
+	}
+	agent, err := binary.Bytes()
+	if err != nil {
+		return "", err
+	}
+	return images.InitrdWithAgent(ctx, img, agent, cache)
 }
 
 // ImageBuild builds the guest image, looking for newer packages with refresh.

@@ -228,7 +228,7 @@ func (a *applying) template(ctx context.Context, k templateKind, d schema.Domain
 
 // templateFormat changes when a template must be made anew although nothing
 // that it is made of has changed.
-const templateFormat = "2"
+const templateFormat = "5"
 
 // templateKey holds everything that a saved machine depends on: the programs,
 // its shape (machine type, processor, memory, devices, command line) and the
@@ -277,7 +277,7 @@ func (a *applying) makeTemplate(ctx context.Context, k templateKind, base *libvi
 		defer cancel()
 		err = errors.Join(err, holder.Stop(ctx))
 	}()
-	conn, err := libvirt.Dial(ctx, holder.LibvirtSocket())
+	conn, err := libvirt.DialPrivate(ctx, holder.LibvirtSocket())
 	if err != nil {
 		return err
 	}
@@ -297,9 +297,9 @@ const settle = time.Second
 // awaitTemplate waits until the agent answers on every port and has started
 // what belongs to the kind.
 func awaitTemplate(ctx context.Context, k templateKind, holder *hypervisor.Holder, d schema.Domain) error {
-	prepare := []string{proto.PrepareMemory}
+	prepare := []string{proto.PrepareAgent, proto.PrepareDirector, proto.PrepareMemory}
 	if k.named {
-		prepare = []string{proto.PrepareNamed, proto.PrepareMemory}
+		prepare = []string{proto.PrepareNamed, proto.PrepareAgent, proto.PrepareTunnels, proto.PrepareMemory}
 	}
 	for _, port := range append(slices.Clone(proto.UserPorts), proto.EnginePort) {
 		var start []string

@@ -48,6 +48,7 @@ type change struct {
 type wanted struct {
 	Attrs      typed           `json:"attributes"`
 	DependsOn  []addr.Resource `json:"depends_on,omitempty"`
+	NotAwaited []addr.Resource `json:"not_awaited,omitempty"`
 	Within     addr.Resource   `json:"within,omitzero"`
 	ReplacedBy []addr.Resource `json:"replaced_by,omitempty"`
 	Range      *diag.Range     `json:"range,omitempty"`
@@ -118,7 +119,7 @@ func encode(f File) ([]byte, error) {
 	for _, c := range f.Plan.Changes {
 		out := change{Addr: c.Addr, Type: c.Type, Noun: c.Noun, Action: c.Action, Reasons: c.Reasons}
 		if w := c.Want; w != nil {
-			out.Want = &wanted{typed{w.Attrs}, w.DependsOn, w.Within, w.ReplacedBy, w.Range}
+			out.Want = &wanted{typed{w.Attrs}, w.DependsOn, w.NotAwaited, w.Within, w.ReplacedBy, w.Range}
 		}
 		if h := c.Have; h != nil {
 			out.Have = &existing{h.Type, h.Tainted, typed{h.Value}, nil, h.DependsOn, h.Within}
@@ -177,7 +178,7 @@ func (c change) change() (plan.Change, error) {
 		if err := object(w.Attrs.value); err != nil {
 			return out, err
 		}
-		out.Want = &provider.Resource{Addr: c.Addr, Type: c.Type, Attrs: w.Attrs.value, DependsOn: w.DependsOn, Within: w.Within, ReplacedBy: w.ReplacedBy, Range: w.Range}
+		out.Want = &provider.Resource{Addr: c.Addr, Type: c.Type, Attrs: w.Attrs.value, DependsOn: w.DependsOn, NotAwaited: w.NotAwaited, Within: w.Within, ReplacedBy: w.ReplacedBy, Range: w.Range}
 	}
 	if h := c.Have; h != nil {
 		if err := object(h.Attrs.value); err != nil {

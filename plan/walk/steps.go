@@ -2,6 +2,7 @@ package walk
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/plan"
@@ -111,7 +112,9 @@ func (s *steps) needs(c plan.Change) {
 	made, dropped := step{c.Addr, false}, step{c.Addr, true}
 	if s.graph.Has(made) {
 		for _, d := range c.Want.DependsOn {
-			s.connect(made, step{d, false})
+			if !slices.Contains(c.Want.NotAwaited, d) {
+				s.connect(made, step{d, false})
+			}
 		}
 		if drops(c) {
 			s.connect(made, step{s.dropper(c.Addr), true})

@@ -35,6 +35,14 @@ func needs(labels ...string) func(*provider.Resource) {
 	}
 }
 
+// unawaited are needs of which the resource may be made first.
+func unawaited(labels ...string) func(*provider.Resource) {
+	return func(r *provider.Resource) {
+		needs(labels...)(r)
+		r.NotAwaited = r.DependsOn
+	}
+}
+
 func within(label string) func(*provider.Resource) {
 	return func(r *provider.Resource) { r.Within = at("backend." + label + "/box") }
 }
@@ -85,6 +93,10 @@ func TestOrderOfCalls(t *testing.T) {
 		{"what goes makes room for what comes", []provider.Resource{box("z1"), box("z2")}, []provider.Resource{box("a1"), box("a2")}, "delete z1, delete z2, create a1, create a2"},
 		{"but what is left in use stays until it is not", []provider.Resource{box("old"), box("svc", needs("old"))},
 			[]provider.Resource{box("new"), box("svc", needs("new"), shape("round", 2))}, "create new, update svc, delete old"},
+		{"not awaited: made without it", nil, []provider.Resource{box("a", unawaited("b")), box("b")}, "create a, create b"},
+		{"not awaited: and deleted before it", []provider.Resource{box("b"), box("z", unawaited("b"))}, nil, "delete z, delete b"},
+		{"not awaited: changed before it is deleted", []provider.Resource{box("b"), box("z", unawaited("b"))},
+			[]provider.Resource{box("z", shape("round", 2))}, "update z, delete b"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

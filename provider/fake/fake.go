@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/zclconf/go-cty/cty"
@@ -141,6 +142,9 @@ func (p *Provider) write(ctx context.Context, op Op, r provider.Resource, prior 
 func (p *Provider) needs(r provider.Resource) func() error {
 	return func() error {
 		for _, d := range r.DependsOn {
+			if slices.Contains(r.NotAwaited, d) {
+				continue
+			}
 			if found, err := p.world.Has(d); err != nil || !found {
 				return errors.Join(fmt.Errorf("%s: %s does not exist", r.Addr, d), err)
 			}

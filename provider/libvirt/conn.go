@@ -12,10 +12,14 @@ import (
 	"github.com/digitalocean/go-libvirt/socket/dialers"
 )
 
-// inFlight is how many calls a connection makes at the same time. libvirtd
-// serves five requests of one client at a time by default, and replies to
-// keepalive messages count among them.
-const inFlight = 4
+// How many calls a connection makes at the same time. libvirtd serves five
+// requests of one client at a time by default, and replies to keepalive messages
+// count among them; a private one is configured to serve more. A fifth machine
+// that waits for the first four is the last one to be set up, 0.4 s later.
+const (
+	inFlight        = 4
+	privateInFlight = 8
+)
 
 // The deadlines of calls. Measured: a question takes 1 ms, the start of a
 // domain 0.4 s when idle; the limits are for machines with much else to do.
@@ -57,11 +61,21 @@ type link struct {
 // Dial connects to a libvirt on this machine: the path of its socket, or a URI
 // as [ParseURI] takes it.
 func Dial(ctx context.Context, target string) (*Conn, error) {
+	return dialWith(ctx, target, inFlight)
+}
+
+// DialPrivate is Dial for a libvirtd that has no other clients and serves more
+// requests of one client than it would by default.
+func DialPrivate(ctx context.Context, target string) (*Conn, error) {
+	return dialWith(ctx, target, privateInFlight)
+}
+
+func dialWith(ctx context.Context, target string, calls int) (*Conn, error) {
 	socket, uri, err := ParseURI(target)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{socket: socket, uri: rpc.ConnectURI(uri), slots: make(chan struct{}, inFlight)}
+	c := &Conn{socket: socket, uri: rpc.ConnectURI(uri), slots: make(chan struct{}, calls)}
 	ln, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -160,7 +174,7 @@ func (c *Conn) closeIdle(ln *link) {
 	}
 }
 
-// Do makes calls through fn, at most [inFlight] at the same time on one
+// Do makes calls through fn, as many at the same time as libvirtd serves on one
 // connection, and returns at the latest when limit or the context has ended.
 // An error of libvirt is returned as it is; every other one wraps
 // [ErrNoConnection].

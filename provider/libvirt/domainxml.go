@@ -46,6 +46,10 @@ func domainXML(d schema.Domain, m mark, channelPath func(domain, port string) st
 		// reboots lives on under another boot id.
 		OnPoweroff: "destroy", OnReboot: "restart", OnCrash: "destroy",
 		Devices: devices(d, channelPath),
+		// QEMU's heap in large pages: without it the copies of kernel and initramfs
+		// alone are 5,000 page faults of 13 µs (measured on a nested host).
+		QEMUCommandline: &libvirtxml.DomainQEMUCommandline{Envs: []libvirtxml.DomainQEMUCommandlineEnv{
+			{Name: "GLIBC_TUNABLES", Value: "glibc.malloc.hugetlb=1"}}},
 	}
 	if d.Accelerator == "kvm" {
 		def.Type = "kvm"

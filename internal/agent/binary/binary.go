@@ -3,8 +3,10 @@
 package binary
 
 import (
+	"crypto/sha256"
 	"embed"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,14 +29,38 @@ const Variable = "LVSLAB_AGENT"
 // Bytes returns the agent: the embedded one, else the file lvslab-agent beside
 // the running program, else the file that $LVSLAB_AGENT names.
 func Bytes() ([]byte, error) {
-	if b, err := embedded.ReadFile(Name); err == nil {
-		return b, nil
+	f, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// Sum returns the agent's SHA-256. It reads the agent piece by piece: a copy of
+// it in memory would cost more than the sum.
+func Sum() (sum [sha256.Size]byte, err error) {
+	f, err := open()
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum, err
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+func open() (fs.File, error) {
+	if f, err := embedded.Open(Name); err == nil {
+		return f, nil
 	}
 	var tried error
 	for _, path := range candidates() {
-		b, err := os.ReadFile(path)
+		f, err := os.Open(path)
 		if err == nil {
-			return b, nil
+			return f, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			tried = errors.Join(tried, err)

@@ -17,10 +17,17 @@ type Prepare struct {
 
 // What can be prepared. PrepareNamed starts named without a zone: it listens on
 // the loopback device, and loads the backend's configuration when it gets one.
+// PrepareAgent has the agent go through its first contact once, by itself.
+// PrepareTunnels loads what an IPIP device needs: no secret is drawn by it.
+// PrepareDirector has the files of IPVS and its schedulers read, which are
+// loaded after the enrolment: IPVS draws the secret of its table when it is.
 // PrepareMemory, the last of all, makes the guest cheap to save and to clone.
 const (
-	PrepareNamed  = "named"
-	PrepareMemory = "memory"
+	PrepareNamed    = "named"
+	PrepareAgent    = "agent"
+	PrepareTunnels  = "tunnels"
+	PrepareDirector = "director"
+	PrepareMemory   = "memory"
 )
 
 // Prepared is the agent's answer to Prepare, when all of it runs.

@@ -2,22 +2,25 @@ package server
 
 // areas lists every group of handlers. A new area adds its register function
 // here, in alphabetical order.
-var areas = []func(*Server){
-	registerCapture,
-	registerCounters,
-	registerFiles,
-	registerIPVS,
-	registerInfo,
-	registerKernelLog,
-	registerLinks,
-	registerLoad,
-	registerNamed,
-	registerNeighbours,
-	registerNetem,
-	registerPing,
-	registerQuery,
-	registerRoutes,
-	registerSysctl,
-	registerTidy,
-	registerTunnels,
+func areas() []func(*Server) {
+	return []func(*Server){
+		registerCapture,
+		registerCounters,
+		registerFiles,
+		registerIPVS,
+		registerInfo,
+		registerKernelLog,
+		registerLinks,
+		registerLoad,
+		registerNamed,
+		registerNeighbours,
+		registerNetem,
+		registerPing,
+		registerPreparations,
+		registerQuery,
+		registerRoutes,
+		registerSysctl,
+		registerTidy,
+		registerTunnels,
+	}
 }

@@ -60,7 +60,7 @@ func New(ctx context.Context, o Options) *Server {
 	if s.log == nil {
 		s.log = func(string) {}
 	}
-	for _, register := range areas {
+	for _, register := range areas() {
 		register(s)
 	}
 	return s

@@ -16,7 +16,7 @@ func registerTidy(s *Server) { s.preparations[proto.PrepareMemory] = tidyMemory 
 
 // keepFree is what tidyMemory leaves alone, bytes: the kernel must not start
 // to reclaim for its sake.
-const keepFree = 20 << 20
+const keepFree = 6 << 20
 
 var memFree = regexp.MustCompile(`(?m)^MemFree: +(\d+) kB$`)
 
