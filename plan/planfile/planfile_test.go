@@ -34,7 +34,7 @@ func sample() File {
 	want := provider.Resource{Addr: at("backend.ns[0]/link.lan"), Type: "link", Attrs: link.Value(), Within: at("backend.ns[0]/domain"),
 		DependsOn: []addr.Resource{at("backend.ns[0]/domain")}, ReplacedBy: []addr.Resource{at("network.lan/network")},
 		NotAwaited: []addr.Resource{at("backend.ns[0]/domain")},
-		Range: &diag.Range{Filename: "lab.hcl", Start: diag.Range{}.Start}}
+		Range:      &diag.Range{Filename: "lab.hcl", Start: diag.Range{}.Start}}
 	have := plan.Existing{Addr: want.Addr, Type: "link", Value: old.Value(), Half: link.Value(), DependsOn: want.DependsOn, Within: want.Within}
 	gone := plan.Existing{Addr: at(`tunnel.t["backend.ns[0]"]/tunnel`), Type: "tunnel", Tainted: true, Value: schema.Tunnel{Name: "t"}.Value()}
 	return File{
