@@ -5,6 +5,7 @@ package addr
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,6 +28,8 @@ const (
 	Service    Kind = "service"
 	Experiment Kind = "experiment"
 	Image      Kind = "image"
+	// ModuleCall is the call of a module: all that is inside one instance of it.
+	ModuleCall Kind = "module"
 )
 
 // Machine reports whether nouns of this kind are virtual machines.
@@ -71,15 +74,16 @@ func (k Key) String() string {
 	return ""
 }
 
-// Noun is the address of one instance of a block: kind, label and key.
-// It is comparable and serves as a map key.
+// Noun is the address of one instance of a block: the module that it is in,
+// kind, label and key. It is comparable and serves as a map key.
 type Noun struct {
-	Kind  Kind
-	Label string
-	Key   Key
+	Module Module
+	Kind   Kind
+	Label  string
+	Key    Key
 }
 
-// N is short for Noun{kind, label, NoKey}.
+// N is short for a noun of the root without a key.
 func N(kind Kind, label string) Noun { return Noun{Kind: kind, Label: label} }
 
 // At returns the noun's instance with that key.
@@ -88,15 +92,47 @@ func (n Noun) At(k Key) Noun { n.Key = k; return n }
 // Block returns the address without its instance key.
 func (n Noun) Block() Noun { n.Key = NoKey; return n }
 
+// In returns the noun as a part of a module.
+func (n Noun) In(m Module) Noun { n.Module = m; return n }
+
+// Name is the label, with the module before it where there is one: unique among
+// nouns of one kind that have no instances, as experiments.
+func (n Noun) Name() string { return n.Module.prefix() + n.Label }
+
+// Inside returns the path that a module call, and only such, stands for.
+func (n Noun) Inside() Module { return n.Module.Child(n.Label, n.Key) }
+
+// Covers reports whether the other noun is this one, an instance of it, or,
+// for a module call, something inside of it.
+func (n Noun) Covers(o Noun) bool {
+	if n == o || n == o.Block() {
+		return true
+	}
+	if n.Kind != ModuleCall || o.Module == "" {
+		return false
+	}
+	if !n.Key.IsNone() || !n.Module.Contains(o.Module) {
+		return n.Inside().Contains(o.Module)
+	}
+	for _, call := range o.Module.Calls() {
+		if call.Block() == n {
+			return true
+		}
+	}
+	return false
+}
+
 // String returns the address as users write it, for example backend.ns[0].
-func (n Noun) String() string { return string(n.Kind) + "." + n.Label + n.Key.String() }
+func (n Noun) String() string {
+	return n.Module.prefix() + string(n.Kind) + "." + n.Label + n.Key.String()
+}
 
 // IsZero reports whether the address is empty.
 func (n Noun) IsZero() bool { return n == Noun{} }
 
-// Compare orders addresses by kind, label and key, indexes by number.
+// Compare orders addresses by module, kind, label and key, indexes by number.
 func (n Noun) Compare(o Noun) int {
-	return cmp.Or(cmp.Compare(n.Kind, o.Kind), cmp.Compare(n.Label, o.Label),
+	return cmp.Or(n.Module.Compare(o.Module), cmp.Compare(n.Kind, o.Kind), cmp.Compare(n.Label, o.Label),
 		cmp.Compare(n.Key.kind, o.Key.kind), cmp.Compare(n.Key.index, o.Key.index), cmp.Compare(n.Key.name, o.Key.name))
 }
 
@@ -112,29 +148,39 @@ func (n *Noun) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseNoun parses kind.label, kind.label[0] and kind.label["key"].
+// ParseNoun parses kind.label, kind.label[0] and kind.label["key"], each with
+// the module.label of its modules before it, or these alone.
 func ParseNoun(s string) (Noun, error) {
-	kind, rest, ok := strings.Cut(s, ".")
+	wrong := func(err error) (Noun, error) { return Noun{}, fmt.Errorf("address %q: %w", s, err) }
+	in, rest := Module(""), s
+	for strings.HasPrefix(rest, "module.") {
+		call, after, err := step(rest)
+		if err != nil {
+			return wrong(err)
+		}
+		call.Module = in
+		if after == "" {
+			return call, nil
+		}
+		in, rest = call.Inside(), after
+	}
+	kind, rest, ok := strings.Cut(rest, ".")
 	if !ok || kind == "" {
-		return Noun{}, fmt.Errorf("address %q: want kind.label, for example backend.ns or backend.ns[0]", s)
+		return wrong(errors.New("want kind.label, for example backend.ns or backend.ns[0]"))
 	}
-	n := Noun{Kind: Kind(kind), Label: rest}
+	n := Noun{Module: in, Kind: Kind(kind), Label: rest}
 	if i := strings.IndexByte(rest, '['); i >= 0 {
-		if !strings.HasSuffix(rest, "]") {
-			return Noun{}, fmt.Errorf("address %q: the instance key has no closing bracket", s)
+		key, after, err := cutKey(rest[i:])
+		if err == nil && after != "" {
+			err = errors.New("something follows the instance key")
 		}
-		n.Label = rest[:i]
-		inner := rest[i+1 : len(rest)-1]
-		if name, err := strconv.Unquote(inner); err == nil && strings.HasPrefix(inner, `"`) {
-			n.Key = Name(name)
-		} else if idx, err := strconv.Atoi(inner); err == nil && idx >= 0 {
-			n.Key = Index(idx)
-		} else {
-			return Noun{}, fmt.Errorf("address %q: the instance key must be a number or a quoted string", s)
+		if err != nil {
+			return wrong(err)
 		}
+		n.Label, n.Key = rest[:i], key
 	}
-	if n.Label == "" || strings.ContainsAny(n.Label, `./[]" `) {
-		return Noun{}, fmt.Errorf("address %q: %q is not a label", s, n.Label)
+	if err := checkLabel(n.Label); err != nil {
+		return wrong(err)
 	}
 	return n, nil
 }

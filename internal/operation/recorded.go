@@ -210,5 +210,5 @@ func matcher(text string) (func(addr.Resource) bool, error) {
 	if err != nil {
 		return nil, diag.Fail(err, "Not an address", "Write a block or one of its resources, for example backend.ns[0] or backend.ns[0]/domain.", "")
 	}
-	return func(a addr.Resource) bool { return a.Noun == n || a.Noun.Block() == n }, nil
+	return func(a addr.Resource) bool { return n.Covers(a.Noun) }, nil
 }

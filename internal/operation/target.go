@@ -45,7 +45,7 @@ func servers(zone addr.Noun, t *lang.Topology) []addr.Noun {
 // exists or is wanted.
 func replaceable(asked []addr.Noun, known []addr.Resource) error {
 	for _, n := range asked {
-		hit := slices.ContainsFunc(known, func(r addr.Resource) bool { return r.Noun == n || r.Noun.Block() == n })
+		hit := slices.ContainsFunc(known, func(r addr.Resource) bool { return n.Covers(r.Noun) })
 		if !hit {
 			return diag.Fail(nil, "--replace matches nothing", "Name a network, machine, tunnel or service: lvslab graph prints them.",
 				"no resource belongs to %s, neither in the topology nor in the state", n)

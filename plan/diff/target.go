@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/lvslab/lvslab/internal/addr"
@@ -11,7 +12,7 @@ import (
 
 // matches reports whether a noun is one of the list or an instance of one.
 func matches(list []addr.Noun, n addr.Noun) bool {
-	return slices.Contains(list, n) || slices.Contains(list, n.Block())
+	return slices.ContainsFunc(list, func(l addr.Noun) bool { return l.Covers(n) })
 }
 
 // targeted returns the addresses that --target leaves in the plan, nil for all:
@@ -27,7 +28,7 @@ func (c *computation) targeted() (map[addr.Resource]bool, error) {
 		if !matches(c.Targets, a.Noun) {
 			continue
 		}
-		hit[a.Noun], hit[a.Noun.Block()] = true, true
+		hit[a.Noun] = true
 		if change.Action == provider.Delete {
 			down = append(down, a)
 		} else {
@@ -35,8 +36,8 @@ func (c *computation) targeted() (map[addr.Resource]bool, error) {
 		}
 	}
 	for _, t := range c.Targets {
-		if !hit[t] {
-			return nil, diag.Fail(nil, "target matches nothing", "lvslab show prints all addresses",
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(hit)), t.Covers) {
+			return nil, diag.Fail(nil, "target matches nothing", "lvslab graph prints all blocks",
 				"nothing is called %s, neither in the topology nor in the state", t)
 		}
 	}
