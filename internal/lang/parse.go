@@ -75,6 +75,8 @@ type Config struct {
 	byNoun     map[addr.Noun]*block
 	checks     []*block
 	outputs    []*block
+	moved      []*block
+	moves      []Move
 	info       map[hclsyntax.Expression]*exprInfo
 }
 
@@ -118,6 +120,7 @@ func Parse(src Source) (*Config, diag.Diagnostics) {
 	}
 	p.variables()
 	p.references()
+	p.moves()
 	if p.problems.list.HasErrors() {
 		p.problems.add(c.further(Inputs{})...)
 		return nil, p.problems.sorted()
@@ -258,6 +261,8 @@ func (p *parser) place(b *block) {
 		if p.first("check."+b.label, b.rng) {
 			p.c.checks = append(p.c.checks, b)
 		}
+	case "moved":
+		p.c.moved = append(p.c.moved, b)
 	case "output":
 		if p.first("output."+b.label, b.rng) {
 			p.c.outputs = append(p.c.outputs, b)

@@ -16,6 +16,10 @@ type Skeleton struct {
 	Networks []SkeletonNetwork
 	Machines []SkeletonMachine // declared order, instances in order
 	VIPs     []SkeletonVIP
+	// Nouns are all instances of blocks that become something, declared order.
+	Nouns []addr.Noun
+	// Moves are the moved blocks.
+	Moves []Move
 
 	vars map[string]result // the variables' values, for the later phases
 }
@@ -97,11 +101,12 @@ func (c *Config) further(in Inputs) diag.Diagnostics {
 }
 
 func (e *evaluator) skeleton() *Skeleton {
-	sk := &Skeleton{}
+	sk := &Skeleton{Moves: e.c.moves}
 	for _, b := range e.c.nouns {
 		ex := e.expand(b)
 		for i := range ex.instances {
 			inst := &ex.instances[i]
+			sk.Nouns = append(sk.Nouns, b.noun.At(inst.key))
 			switch kind := b.noun.Kind; {
 			case kind == addr.Network:
 				sk.addNetwork(e, b, inst)

@@ -35,6 +35,7 @@ func Ends(p netip.Prefix) (network, broadcast netip.Addr) {
 
 func (e *evaluator) skeletonRules(sk *Skeleton) {
 	e.networkRules(sk)
+	e.moveRules(sk)
 	e.addressRules(sk)
 }
 

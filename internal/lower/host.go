@@ -19,7 +19,7 @@ func (b *builder) network(n lang.Network) {
 	b.add(provider.Resource{
 		Addr: networkOf(n.Noun), Type: schema.TypeNetwork, Range: &n.Range,
 		Attrs: schema.Network{
-			Name: id.Name, UUID: id.UUID, Bridge: id.Bridge, Address: n.Noun.String(), Lineage: b.l.Lineage, MTU: n.MTU,
+			Name: id.Name, UUID: id.UUID, Bridge: id.Bridge, Address: b.l.Identity(n.Noun).String(), Lineage: b.l.Lineage, MTU: n.MTU,
 		}.Value(),
 	})
 }
@@ -29,9 +29,9 @@ func (b *builder) network(n lang.Network) {
 func (b *builder) machine(m lang.Machine) {
 	id := b.l.Machines[m.Noun]
 	d := schema.Domain{
-		Name: id.Domain, UUID: id.UUID, Address: m.Noun.String(), Lineage: b.l.Lineage, Memory: m.Memory, VCPUs: 1,
+		Name: id.Domain, UUID: id.UUID, Address: b.l.Identity(m.Noun).String(), Lineage: b.l.Lineage, Memory: m.Memory, VCPUs: 1,
 		Kernel: b.o.Kernel, Initrd: b.o.Initrd, Cmdline: strings.TrimSpace(cmdline + " " + b.o.KernelArgs), Root: b.o.Root, Accelerator: b.o.Accelerator,
-		Console: ConsolePath(b.o.LabDir, m.Noun),
+		Console: ConsolePath(b.o.LabDir, b.l.Identity(m.Noun)),
 	}
 	var networks []addr.Resource
 	for _, nic := range id.NICs {

@@ -120,7 +120,7 @@ func (s *Settings) prepareStudy(st *study, o ApplyOptions) (*applying, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.resolve(st, prior.Addresses, prior.Lineage); err != nil {
+	if err := s.resolve(st, prior); err != nil {
 		return nil, err
 	}
 	a := &applying{Settings: s, opts: o, study: st, prior: prior, dir: dir}
@@ -145,6 +145,9 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 	}
 	if err := a.asPlanned(); err != nil {
 		return ExitError, err
+	}
+	if a.changes.Empty() && len(a.todo) == 0 && len(a.moves()) > 0 {
+		return a.onlyMoves()
 	}
 	if a.idle() {
 		if err := a.recordDrift(); err != nil {
@@ -172,8 +175,11 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 	return exit, nil
 }
 
-// state returns what is recorded: now, or, in a preview, when it was read.
-func (a *applying) state() state.State {
+// state is what is stored, by the names of today.
+func (a *applying) state() state.State { st := a.stored(); return st.Renamed(a.study.renames) }
+
+// stored returns what is recorded: now, or, in a preview, when it was read.
+func (a *applying) stored() state.State {
 	if a.store != nil {
 		return a.store.State()
 	}
@@ -185,8 +191,7 @@ func (a *applying) plan(ctx context.Context) error {
 	if _, err := a.store.Recover(); err != nil {
 		return err
 	}
-	st := a.state()
-	err := a.resolve(a.study, st.Addresses, st.Lineage)
+	err := a.resolve(a.study, a.stored())
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (a *applying) connectRunning(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	a.host, err = connect(ctx, a.dir, a.state().Lineage, a.keys, a.holder, a.study.topology.Provider.URI, a.hostname, a.domainName)
+	a.host, err = connect(ctx, a.dir, a.state().Lineage, a.keys, a.holder, a.study.topology.Provider.URI, naming{a.hostname, a.domainName, a.identity})
 	if err == nil {
 		a.host.nodes.fate = a.fate
 	}
@@ -68,7 +68,33 @@ func (a *applying) domainName(node string) string {
 	if err != nil {
 		return node
 	}
-	return a.study.layout.Machines[n].Domain
+	if m, wanted := a.study.layout.Machines[n]; wanted {
+		return m.Domain
+	}
+	st := a.state() // it is on its way out
+	r, _ := st.Resource(addr.Resource{Noun: n, Part: schema.TypeDomain})
+	v, err := r.Value(schema.DomainSchema)
+	if err != nil {
+		return ""
+	}
+	d, _ := schema.DomainFrom(v) // without a name when it is not recorded
+	return d.Name
+}
+
+// identity is the address that a machine had when it was made: by it are its
+// keys, its console and its mark known.
+func (a *applying) identity(node string) string {
+	n, err := addr.ParseNoun(node)
+	if err != nil {
+		return node
+	}
+	if _, wanted := a.study.layout.Machines[n]; wanted {
+		return a.study.layout.Identity(n).String()
+	}
+	if id, other := a.state().Identities[n]; other {
+		return id.String()
+	}
+	return node
 }
 
 // firstMAC is the hardware address of a machine's first card.
@@ -100,6 +126,9 @@ func (a *applying) makeRoom() error {
 			return fmt.Errorf("directory of the consoles: %w", err)
 		}
 	}
+	if err := a.writeMoves(); err != nil {
+		return err
+	}
 	if err := a.recordDrift(); err != nil { // what was seen replaces what was remembered
 		return err
 	}
@@ -122,7 +151,8 @@ func (a *applying) create(ctx context.Context) error {
 	a.phase(PhaseCreate, "started", "")
 	progress := a.newProgress()
 	a.host.nodes.enrolled = func(string, *proto.Enrolled) { progress.enrolledOne() }
-	a.host.nodes.remake, a.host.nodes.isClone = a.remake, a.templates.isClone
+	a.host.nodes.remake = a.remake
+	a.host.nodes.isClone = func(node string) bool { return a.templates.isClone(a.identity(node)) }
 	a.host.template, a.host.observe = a.templates.of, progress.cameUp
 	a.host.nodes.mac = a.firstMAC
 	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -199,9 +229,9 @@ func (a *applying) remake(ctx context.Context, node string, why error) error {
 	}
 	res := provider.Resource{Addr: r.Addr, Type: r.Type, Attrs: v, DependsOn: r.DependsOn}
 	failed := diag.Warnf("The boot of "+node+" failed", "", "%s; it is booted once more", bootReason(why))
-	if a.templates.isClone(node) {
+	if a.templates.isClone(a.identity(node)) {
 		failed = diag.Warnf("The clone "+node+" does not answer", "", "%s; it is booted", bootReason(why))
-		a.templates.bootCold(node)
+		a.templates.bootCold(a.identity(node))
 	}
 	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{failed}})
 	rec := a.store.Recorder()
@@ -327,7 +357,7 @@ func (s *Settings) takeDownForeign(ctx context.Context, store *state.Store) erro
 	if err != nil {
 		return err
 	}
-	h, err := connect(ctx, store.Dir(), st.Lineage, keys, nil, uri, func(n string) string { return n }, func(n string) string { return n })
+	h, err := connect(ctx, store.Dir(), st.Lineage, keys, nil, uri, plainNames)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,8 @@ func (a *applying) clonesAhead(domains []schema.Domain) (cloned, missing int) {
 	t := &templates{serve: map[string]bool{}}
 	cold := map[string]bool{}
 	for _, m := range a.study.topology.Machines {
-		t.serve[m.Noun.String()], cold[m.Noun.String()] = len(m.Serves) > 0, a.bootsCold(m)
+		id := a.identity(m.Noun.String())
+		t.serve[id], cold[id] = len(m.Serves) > 0, a.bootsCold(m)
 	}
 	var seen []templateKind
 	for _, d := range domains {

@@ -7,6 +7,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/state"
 	"github.com/lvslab/lvslab/provider"
@@ -40,7 +41,7 @@ func TestParallelFor(t *testing.T) {
 
 // creating is an apply that creates n machines of 256 MiB, the last of which serves a zone.
 func creating(n int, o Choices) *applying {
-	a := &applying{Settings: &Settings{}, opts: ApplyOptions{Choices: o}, dir: "/lab", accel: hypervisor.TCG, accelWhy: "no /dev/kvm", study: &study{}}
+	a := &applying{Settings: &Settings{}, opts: ApplyOptions{Choices: o}, dir: "/lab", accel: hypervisor.TCG, accelWhy: "no /dev/kvm", study: &study{layout: &topo.Layout{}}}
 	a.study.topology = &lang.Topology{Provider: lang.Provider{URI: embeddedURI}}
 	for i := range n {
 		noun := addr.N(addr.Backend, "ns").At(addr.Index(i))

@@ -47,6 +47,12 @@ func (a *applying) writeDrift(ctx context.Context) (Exit, error) {
 	if _, err := a.store.Recover(); err != nil {
 		return ExitError, err
 	}
+	if err := a.resolve(a.study, a.stored()); err != nil {
+		return ExitError, err
+	}
+	if err := a.writeMoves(); err != nil {
+		return ExitError, err
+	}
 	if a.keys, err = openKeys(a.dir, a.store); err != nil {
 		return ExitError, err
 	}

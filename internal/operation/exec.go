@@ -43,7 +43,7 @@ func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
 	if err != nil {
 		return int(ExitError), err
 	}
-	conn, release, err := l.dialUser(ctx, node, commandText(o))
+	conn, release, err := l.dialUser(ctx, o.Node, node, commandText(o))
 	if err != nil {
 		return int(ExitError), err
 	}
@@ -54,7 +54,7 @@ func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
 	from := client.ConsoleSize(node.Console)
 	go func() {
 		if reason, around := client.AwaitCrash(watch, node.Console, from); reason != "" {
-			err := crashed(node.Address, reason, around)
+			err := crashed(o.Node, reason, around)
 			crash.Store(&err)
 			conn.Close()
 		}
@@ -64,8 +64,8 @@ func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
 		return int(ExitError), *c
 	}
 	if errors.Is(err, client.ErrLost) && ctx.Err() == nil {
-		err = diag.Fail(diag.Told(err), "The connection to "+node.Address+" was lost",
-			"Look with 'lvslab show' whether the lab is up, and at 'lvslab logs "+quoteNode(node.Address)+"'.",
+		err = diag.Fail(diag.Told(err), "The connection to "+o.Node+" was lost",
+			"Look with 'lvslab show' whether the lab is up, and at 'lvslab logs "+quoteNode(o.Node)+"'.",
 			"it ended before the command did")
 	}
 	return code, err
@@ -166,7 +166,7 @@ func (l lab) machine(node string) (schema.Domain, error) {
 }
 
 // dialUser connects to one of a machine's user ports.
-func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*client.Conn, func(), error) {
+func (l lab) dialUser(ctx context.Context, node string, d schema.Domain, command string) (*client.Conn, func(), error) {
 	holder, err := findHolder(ctx, l.state.Lineage)
 	if err != nil {
 		return nil, nil, err
@@ -197,7 +197,7 @@ func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*cl
 	ctx, cancel := context.WithTimeout(ctx, userContact)
 	defer cancel()
 	conn, err := client.Dial(ctx, client.DialSpec{
-		Node: d.Address, ClientKey: own.Private, HostKey: host.Public,
+		Node: node, ClientKey: own.Private, HostKey: host.Public,
 		Open: func(ctx context.Context) (net.Conn, error) {
 			var nd net.Dialer
 			return nd.DialContext(ctx, "unix", path)
@@ -206,7 +206,7 @@ func (l lab) dialUser(ctx context.Context, d schema.Domain, command string) (*cl
 	if err != nil {
 		claim.Release()
 		if errors.Is(err, client.ErrNotEnrolled) {
-			err = diag.Fail(diag.Told(err), d.Address+" has not been set up", "Apply again; 'lvslab logs "+quoteNode(d.Address)+"' shows what happened to it.",
+			err = diag.Fail(diag.Told(err), node+" has not been set up", "Apply again; 'lvslab logs "+quoteNode(node)+"' shows what happened to it.",
 				"it has booted since the last apply and has neither keys nor settings")
 		}
 		return nil, nil, err
@@ -246,6 +246,9 @@ func (l lab) console(node string) (*os.File, error) {
 	} else if !errors.Is(err, errNotUp) {
 		return nil, err
 	} else if n, perr := addr.ParseNoun(node); perr == nil {
+		if id, other := l.state.Identities[n]; other {
+			n = id
+		}
 		path = lower.ConsolePath(l.dir, n)
 	} else {
 		return nil, perr

@@ -126,9 +126,10 @@ func (a *applying) yetToStart(ctx context.Context) []lang.Machine {
 	if err != nil || h == nil || status != hypervisor.Running {
 		return all
 	}
+	recorded := a.state()
 	var out []lang.Machine
 	for _, m := range all {
-		if r, ok := a.prior.Resource(addr.Resource{Noun: m.Noun, Part: schema.TypeDomain}); !ok || r.Status == state.Tainted {
+		if r, ok := recorded.Resource(addr.Resource{Noun: m.Noun, Part: schema.TypeDomain}); !ok || r.Status == state.Tainted {
 			out = append(out, m)
 		}
 	}

@@ -82,9 +82,21 @@ const (
 	opExperiment      plan.Op = "experiment"
 )
 
+// naming says by what a machine of the topology is known elsewhere.
+type naming struct {
+	hostname func(node string) string // in the guest
+	domain   func(node string) string // on the hypervisor
+	identity func(node string) string // in keys and consoles
+}
+
+func asItIs(node string) string { return node }
+
+// plainNames is for those who only take away.
+var plainNames = naming{asItIs, asItIs, asItIs}
+
 // connect opens libvirt and prepares the providers. holder is nil when uri
 // names a libvirt of the user's own.
-func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hypervisor.Holder, uri string, hostname func(string) string, domain func(string) string) (*host, error) {
+func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hypervisor.Holder, uri string, names naming) (*host, error) {
 	h := &host{holder: holder}
 	target := uri
 	opts := libvirt.Options{UID: -1, GID: -1}
@@ -124,10 +136,10 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 	h.conn = conn
 	h.libvirt = libvirt.New(conn, opts)
 	h.nodes = &nodes{
-		keys: keys, name: hostname,
-		console: func(node string) string { return consolePath(dir, node) },
+		keys: keys, name: names.hostname, identity: names.identity,
+		console: func(node string) string { return consolePath(dir, names.identity(node)) },
 		open: func(node string) func(context.Context) (net.Conn, error) {
-			path := socket(domain(node), enginePort)
+			path := socket(names.domain(node), enginePort)
 			return func(ctx context.Context) (net.Conn, error) {
 				var d net.Dialer
 				return d.DialContext(ctx, "unix", path)

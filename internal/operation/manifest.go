@@ -74,7 +74,7 @@ func clonesOf(st state.State) map[string]string {
 			continue
 		}
 		if d, err := schema.DomainFrom(v); err == nil && d.Template != "" {
-			out[d.Address] = d.Template
+			out[r.Addr.Noun.String()] = d.Template
 		}
 	}
 	return out

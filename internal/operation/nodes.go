@@ -38,6 +38,8 @@ type nodes struct {
 	keys *keyring
 	open func(node string) func(context.Context) (net.Conn, error)
 	name func(node string) string // hostname
+	// identity is the name of its key.
+	identity func(node string) string
 	// mac is the hardware address of its first card; nil while nothing is created.
 	mac func(node string) string
 	// console is the path of the machine's console log.
@@ -121,7 +123,7 @@ func (n *nodes) contact(ctx context.Context, node string) (*client.Conn, error) 
 func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstContact)
 	defer cancel()
-	host, err := n.keys.host(node)
+	host, err := n.keys.host(n.identity(node))
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func deaf(t *testing.T) (*nodes, string) {
 	console := filepath.Join(t.TempDir(), "console.log")
 	return &nodes{
 		keys: keys, quiet: 150 * time.Millisecond,
-		name:    func(n string) string { return n },
+		name: asItIs, identity: asItIs,
 		console: func(string) string { return console },
 		open: func(string) func(context.Context) (net.Conn, error) {
 			return func(context.Context) (net.Conn, error) { return nil, syscall.ECONNREFUSED }

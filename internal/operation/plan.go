@@ -9,6 +9,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/diff"
 	"github.com/lvslab/lvslab/provider"
@@ -50,6 +51,9 @@ func (a *applying) planText() string {
 		fmt.Fprintf(&b, ": %s", t.Lab.Description)
 	}
 	b.WriteString("\n")
+	if moves := a.moves(); len(moves) > 0 {
+		b.WriteString("\n" + movesText(moves))
+	}
 	totals := a.changes.Totals()
 	switch {
 	case a.changes.Empty():
@@ -83,7 +87,9 @@ func (a *applying) planText() string {
 }
 
 // idle reports whether the plan has nothing to do.
-func (a *applying) idle() bool { return a.changes.Empty() && len(a.todo) == 0 }
+func (a *applying) idle() bool {
+	return a.changes.Empty() && len(a.todo) == 0 && (len(a.wanted) == 0 || len(a.moves()) == 0)
+}
 
 func (a *applying) idleText() string {
 	if a.result != "" {
@@ -183,12 +189,13 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 		Version   int               `json:"version"`
 		Lab       string            `json:"lab"`
 		Addresses map[string]string `json:"addresses"`
+		Moved     []topo.Rename     `json:"moved,omitempty"`
 		Changes   []change          `json:"changes"`
 		Totals    plan.Totals       `json:"totals"`
 		Pending   int               `json:"pending"`
 		Study     json.RawMessage   `json:"study"`
 		Needs     *demand           `json:"needs,omitempty"`
-	}{1, a.study.topology.Lab.Name, addresses, changes, a.changes.Totals(), len(a.todo), trials, a.demand()}, "", "  ")
+	}{1, a.study.topology.Lab.Name, addresses, a.moves(), changes, a.changes.Totals(), len(a.todo), trials, a.demand()}, "", "  ")
 }
 
 // showOnly makes the plan and shows it, without lock and effect.

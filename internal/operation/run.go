@@ -36,7 +36,7 @@ func Run(ctx context.Context, s *Settings, path string, o RunOptions) (Exit, err
 	if a.host == nil {
 		return ExitError, notUp(path)
 	}
-	if !a.changes.Empty() {
+	if !a.changes.Empty() || len(a.moves()) > 0 {
 		if err := a.showPlan(); err != nil {
 			return ExitError, err
 		}

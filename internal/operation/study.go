@@ -31,6 +31,8 @@ type study struct {
 	config   *lang.Config
 	skeleton *lang.Skeleton
 
+	// renames are the moves that the state does not know yet.
+	renames   topo.Renames
 	addresses map[string]netip.Addr
 	topology  *lang.Topology
 	layout    *topo.Layout
@@ -118,11 +120,14 @@ func (s *Settings) inputs() (lang.Inputs, error) {
 	return in, nil
 }
 
-// resolve assigns the addresses, evaluates the rest, and lays the lab out for
-// a lineage. prior are the addresses that the state holds.
-func (s *Settings) resolve(st *study, prior map[string]netip.Addr, lineage string) error {
+// resolve follows what was moved, assigns the addresses, evaluates the rest, and
+// lays the lab out. prior is the state as it is, or that of a new lab.
+func (s *Settings) resolve(st *study, prior state.State) error {
 	var ds, more diag.Diagnostics
-	st.addresses, ds = topo.Assign(st.skeleton, prior)
+	st.renames, ds = follow(st.skeleton, prior)
+	s.warn(ds)
+	prior = prior.Renamed(st.renames)
+	st.addresses, ds = topo.Assign(st.skeleton, prior.Addresses)
 	if ds.HasErrors() {
 		return ds.Err()
 	}
@@ -137,7 +142,7 @@ func (s *Settings) resolve(st *study, prior map[string]netip.Addr, lineage strin
 	}
 	s.warn(ds)
 	var err error
-	st.layout, err = topo.Lay(st.topology, lineage)
+	st.layout, err = topo.LayAs(st.topology, prior.Lineage, prior.Identities)
 	return err
 }
 
@@ -206,7 +211,7 @@ func Validate(_ context.Context, s *Settings, path string) (Exit, error) {
 	if err != nil {
 		return s.validateOpen(path, err)
 	}
-	if err := s.resolve(st, nil, state.NewLineage()); err != nil {
+	if err := s.resolve(st, state.State{Lineage: state.NewLineage()}); err != nil {
 		return ExitError, err
 	}
 	if _, err := st.trials("", ""); err != nil {

@@ -98,9 +98,9 @@ func (t *templates) put(k templateKind, one libvirt.Template) {
 func (a *applying) prepareTemplates(ctx context.Context) {
 	a.templates.serve = map[string]bool{}
 	for _, m := range a.study.topology.Machines {
-		a.templates.serve[m.Noun.String()] = len(m.Serves) > 0
+		a.templates.serve[a.identity(m.Noun.String())] = len(m.Serves) > 0
 		if a.bootsCold(m) {
-			a.templates.bootCold(m.Noun.String())
+			a.templates.bootCold(a.identity(m.Noun.String()))
 		}
 	}
 	wanted := map[templateKind]schema.Domain{}

@@ -19,6 +19,18 @@ type Layout struct {
 	// Order is the kernel's list order of each service's destinations, first =
 	// head. The kernel puts a new one at the head: add them from the end.
 	Order map[addr.Noun][]addr.Noun
+	// Identities are the nouns that derive theirs from another address: the one
+	// that they had before they were moved, or a free one where their own is
+	// taken by something that has moved away.
+	Identities map[addr.Noun]addr.Noun
+}
+
+// Identity is the address that a noun's identities derive from.
+func (l *Layout) Identity(n addr.Noun) addr.Noun {
+	if id, other := l.Identities[n]; other {
+		return id
+	}
+	return n
 }
 
 // Machine is the identity of a VM.
@@ -53,22 +65,28 @@ type Tunnel struct {
 
 // Lay makes the layout. Only the lineage decides identities: renaming the lab
 // changes nothing.
-func Lay(t *lang.Topology, lineage string) (*Layout, error) {
+func Lay(t *lang.Topology, lineage string) (*Layout, error) { return LayAs(t, lineage, nil) }
+
+// LayAs is [Lay] for a lab in which something has been moved: identities are
+// the [Layout.Identities] of before.
+func LayAs(t *lang.Topology, lineage string, identities map[addr.Noun]addr.Noun) (*Layout, error) {
 	if lineage == "" {
 		return nil, errors.New("lay out the lab: it has no lineage")
 	}
-	l := &Layout{Lineage: lineage, Machines: map[addr.Noun]Machine{}, Networks: map[addr.Noun]Network{}, Tunnels: map[addr.Noun]Tunnel{}, Order: map[addr.Noun][]addr.Noun{}}
+	l := &Layout{Identities: identify(t, identities), Lineage: lineage, Machines: map[addr.Noun]Machine{}, Networks: map[addr.Noun]Network{}, Tunnels: map[addr.Noun]Tunnel{}, Order: map[addr.Noun][]addr.Noun{}}
 	for _, n := range t.Networks {
-		l.Networks[n.Noun] = Network{UUID: id(lineage, n.Noun.String()), Name: libvirtName(lineage, n.Noun), Bridge: bridge(lineage, n.Noun)}
+		as := l.Identity(n.Noun)
+		l.Networks[n.Noun] = Network{UUID: id(lineage, as.String()), Name: libvirtName(lineage, as), Bridge: bridge(lineage, as)}
 	}
 	hosts, macs := map[string]bool{}, map[string]bool{}
 	devices := map[addr.Noun]map[string]bool{}
 	for _, m := range t.Machines {
 		used := map[string]bool{}
 		devices[m.Noun] = used
-		lm := Machine{UUID: id(lineage, m.Noun.String()), Domain: libvirtName(lineage, m.Noun), Hostname: host(m.Noun, hosts)}
+		as := l.Identity(m.Noun)
+		lm := Machine{UUID: id(lineage, as.String()), Domain: libvirtName(lineage, as), Hostname: host(as, hosts)}
 		for i, nic := range m.NICs {
-			ln, err := layNIC(t, m, i, nic, lineage, used, macs)
+			ln, err := l.layNIC(t, m, i, nic, used, macs)
 			if err != nil {
 				return nil, err
 			}
@@ -81,7 +99,7 @@ func Lay(t *lang.Topology, lineage string) (*Layout, error) {
 		if !ok {
 			return nil, fmt.Errorf("lay out %s: there is no %s", tun.Noun, tun.To)
 		}
-		l.Tunnels[tun.Noun] = Tunnel{Machine: tun.To, Device: device(tunnelLabel(tun.Noun), used)}
+		l.Tunnels[tun.Noun] = Tunnel{Machine: tun.To, Device: device(tunnelLabel(l.Identity(tun.Noun)), used)}
 	}
 	for _, s := range t.Services {
 		for _, rs := range s.RealServers {
@@ -91,15 +109,15 @@ func Lay(t *lang.Topology, lineage string) (*Layout, error) {
 	return l, nil
 }
 
-func layNIC(t *lang.Topology, m lang.Machine, i int, nic lang.NIC, lineage string, used, macs map[string]bool) (NIC, error) {
+func (l *Layout) layNIC(t *lang.Topology, m lang.Machine, i int, nic lang.NIC, used, macs map[string]bool) (NIC, error) {
 	network, ok := t.Network(nic.Network)
 	if !ok {
 		return NIC{}, fmt.Errorf("lay out %s: there is no %s", m.Noun, nic.Network)
 	}
-	n := NIC{Network: nic.Network, Device: device(slug(nic.Network), used)}
-	what := fmt.Sprintf("%s/nic.%d", m.Noun, i)
+	n := NIC{Network: nic.Network, Device: device(slug(l.Identity(nic.Network)), used)}
+	what := fmt.Sprintf("%s/nic.%d", l.Identity(m.Noun), i)
 	for try := 0; n.MAC == "" || macs[n.MAC]; try++ {
-		n.MAC = mac(lineage, what, try)
+		n.MAC = mac(l.Lineage, what, try)
 	}
 	macs[n.MAC] = true
 	for _, ip := range nic.Addresses {

@@ -55,6 +55,9 @@ type State struct {
 	// Addresses are the assigned IP addresses by their slot. One that is here
 	// never moves.
 	Addresses map[string]netip.Addr `json:"addresses,omitempty"`
+	// Identities are the nouns whose names on the hypervisor derive from another
+	// address than theirs: they were moved, or their own was taken.
+	Identities map[addr.Noun]addr.Noun `json:"identities,omitempty"`
 	// Resources are sorted by address.
 	Resources []Resource        `json:"resources"`
 	Outputs   map[string]Output `json:"outputs,omitempty"`

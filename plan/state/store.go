@@ -187,6 +187,7 @@ func (s *State) clone() State {
 	c.Resources = slices.Clone(s.Resources)
 	c.Addresses = maps.Clone(s.Addresses)
 	c.Outputs = maps.Clone(s.Outputs)
+	c.Identities = maps.Clone(s.Identities)
 	return c
 }
 
@@ -218,29 +219,6 @@ func (s *Store) Empty(change func(*State) error) error {
 			return nil
 		}
 		return change(st)
-	}, true)
-}
-
-// Move gives resources other addresses, old to new, wherever they are named. What
-// exists is not touched.
-func (s *Store) Move(moves map[addr.Resource]addr.Resource) error {
-	to := func(a addr.Resource) addr.Resource {
-		if n, moved := moves[a]; moved {
-			return n
-		}
-		return a
-	}
-	return s.update(func(st *State) error {
-		for i, r := range st.Resources {
-			r.Addr, r.Within, r.DependsOn = to(r.Addr), to(r.Within), slices.Clone(r.DependsOn)
-			for j, d := range r.DependsOn {
-				r.DependsOn[j] = to(d)
-			}
-			slices.SortFunc(r.DependsOn, addr.Resource.Compare)
-			st.Resources[i] = r
-		}
-		slices.SortFunc(st.Resources, func(x, y Resource) int { return x.Addr.Compare(y.Addr) })
-		return nil // two of one address are refused when the state is checked
 	}, true)
 }
 

@@ -11,9 +11,9 @@ import (
 // The file itself stays as it was until something changes; then it is kept among
 // the backups, as every state that an operation finds.
 var upgrades = map[int]func(doc map[string]json.RawMessage) error{
-	// Format 2 added half_updated to resources. Nothing is missing in a state of
-	// format 1, but an lvslab that knows only that would drop the attribute, and
-	// with it what an interrupted update has left in a guest.
+	// Format 2 added identities, and half_updated to resources. Nothing is missing in a state of
+	// format 1, but an lvslab that knows only that would drop them, and
+	// with them what an interrupted update has left in a guest.
 	1: func(map[string]json.RawMessage) error { return nil },
 }
 

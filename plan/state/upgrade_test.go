@@ -129,15 +129,21 @@ func TestMove(t *testing.T) {
 	if err := s.Recorder().Made(0, b, b.Attrs, nil); err != nil {
 		t.Fatal(err)
 	}
-	moves := map[addr.Resource]addr.Resource{a.Addr: c.Addr}
-	if err := s.Move(moves); err != nil {
+	moves := map[addr.Noun]addr.Noun{a.Addr.Noun: c.Addr.Noun}
+	if err := s.Move(moves, nil); err != nil {
 		t.Fatal(err)
 	}
 	st, err := Read(dir)
 	if err != nil || len(st.Resources) != 2 || st.Resources[0].Within != c.Addr || st.Resources[0].DependsOn[0] != c.Addr || st.Resources[1].Addr != c.Addr {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if err := s.Move(map[addr.Resource]addr.Resource{b.Addr: c.Addr}); err == nil {
+	if st.Identities[c.Addr.Noun] != a.Addr.Noun || len(st.Identities) != 1 {
+		t.Errorf("identities: %v", st.Identities)
+	}
+	if err := s.Move(map[addr.Noun]addr.Noun{b.Addr.Noun: c.Addr.Noun}, nil); err == nil {
 		t.Error("two resources have one address")
+	}
+	if err := s.Move(nil, func(st *State) error { st.Resources = st.Resources[:1]; return nil }); !errors.Is(err, ErrForgetting) {
+		t.Errorf("a resource was lost: %v", err)
 	}
 }
