@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
@@ -24,11 +25,9 @@ func identify(t *lang.Topology, had map[addr.Noun]addr.Noun) map[addr.Noun]addr.
 	for _, tun := range t.Tunnels {
 		all = append(all, tun.Noun)
 	}
-	used, out := map[addr.Noun]bool{}, map[addr.Noun]addr.Noun{}
-	for _, n := range all {
-		if id, other := had[n]; other {
-			out[n], used[id] = id, true
-		}
+	used, out := map[addr.Noun]bool{}, maps.Clone(had) // what is on its way out has one, too
+	for _, id := range had {
+		used[id] = true
 	}
 	for _, n := range all {
 		if out[n] != (addr.Noun{}) || !used[n] {

@@ -11,8 +11,8 @@ import (
 
 // Renamed is the state as it would be had everything always been called as it is
 // today, given the new address of each noun that has another one. What exists
-// keeps the identity that it was made with, see Identities; of what does not
-// exist any more they are forgotten.
+// keeps the identity that it was made with, see Identities; they are forgotten
+// once nothing of the lab exists.
 func (s State) Renamed(to map[addr.Noun]addr.Noun) State {
 	s.Identities = s.living(to)
 	if len(to) == 0 {
@@ -42,9 +42,18 @@ func today(to map[addr.Noun]addr.Noun, r addr.Resource) addr.Resource {
 	return r
 }
 
-// living are the identities of what exists, by the names of today.
+// living are the identities by the names of today. Those of single things that
+// are gone are kept: what the state was made to forget may still run.
 func (s State) living(to map[addr.Noun]addr.Noun) map[addr.Noun]addr.Noun {
+	if len(s.Resources) == 0 {
+		return nil
+	}
 	out := map[addr.Noun]addr.Noun{}
+	for n, id := range s.Identities {
+		if now := today(to, addr.Resource{Noun: n}).Noun; now != id {
+			out[now] = id
+		}
+	}
 	for _, r := range s.Resources {
 		id := r.Addr.Noun
 		if other, ok := s.Identities[id]; ok {
