@@ -15,7 +15,7 @@ import (
 // readAddresses returns a device's addresses in the kernel's order, without
 // IPv6 link-local ones and without the loopback device's own.
 func readAddresses(link netlink.Link) ([]netip.Prefix, error) {
-	list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	list, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, linkError(link.Attrs().Name, "list addresses", err)
 	}

@@ -130,7 +130,7 @@ func findLink(ref proto.LinkRef) (netlink.Link, error) {
 		}
 		return link, err
 	}
-	links, err := netlink.LinkList()
+	links, err := dump(netlink.LinkList)
 	if err != nil {
 		return nil, err
 	}

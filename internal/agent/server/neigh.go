@@ -32,7 +32,7 @@ func neighRead(_ context.Context, ref proto.NeighRef) (proto.Neigh, error) {
 	if ref.Address.Is6() {
 		family = netlink.FAMILY_V6
 	}
-	list, err := netlink.NeighList(index, family)
+	list, err := dump(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, family) })
 	if err != nil {
 		return proto.Neigh{}, err
 	}

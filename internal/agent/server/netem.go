@@ -88,7 +88,7 @@ func removeNetem(link netlink.Link) error {
 }
 
 func findNetem(link netlink.Link) (*netlink.Netem, error) {
-	list, err := netlink.QdiscList(link)
+	list, err := dump(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(link) })
 	if err != nil {
 		return nil, linkError(link.Attrs().Name, "list queueing disciplines", err)
 	}

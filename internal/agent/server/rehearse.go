@@ -44,7 +44,7 @@ func (s *Server) rehearse(ctx context.Context) error {
 	if answer := twin.enrol(e); answer.Error != "" {
 		return errors.New(answer.Error)
 	}
-	if _, err := netlink.LinkList(); err != nil {
+	if _, err := dump(netlink.LinkList); err != nil {
 		return err
 	}
 	near, far, err := socketPair()

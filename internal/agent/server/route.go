@@ -72,7 +72,9 @@ func findRoute(to netip.Prefix) (netlink.Route, error) {
 	if to.Addr().Is6() {
 		family = netlink.FAMILY_V6
 	}
-	list, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	list, err := dump(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return netlink.Route{}, err
 	}

@@ -50,7 +50,7 @@ func adoptCard(mac string) error {
 	if err != nil {
 		return err
 	}
-	links, err := netlink.LinkList()
+	links, err := dump(netlink.LinkList)
 	if err != nil {
 		return err
 	}
