@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lvslab/lvslab/internal/diag"
 )
@@ -74,7 +77,7 @@ func Build(ctx context.Context, recipe Recipe, opts Options) (Image, error) {
 	if err := sweepBuilds(imagesDir(opts.CacheDir)); err != nil {
 		return Image{}, err
 	}
-	if err := errors.Join(checkTools(tools), checkSpace(opts.CacheDir, spaceNeeded)); err != nil {
+	if err := errors.Join(checkTools(tools), checkSpace(opts.CacheDir, "an image", spaceNeeded)); err != nil {
 		return Image{}, err
 	}
 	dir, err := os.MkdirTemp(imagesDir(opts.CacheDir), buildPrefix)
@@ -181,7 +184,10 @@ func publish(out, final string) error {
 
 // full makes the error of a full disk one with a remedy.
 func full(dir string, err error) error {
-	if space := checkSpace(dir, 1<<20); space != nil {
+	// Whoever could not write a file has often removed it: then only the error
+	// tells, and the one of another program only by its text.
+	noSpace := errors.Is(err, unix.ENOSPC) || strings.Contains(strings.ToLower(err.Error()), unix.ENOSPC.Error())
+	if noSpace || checkSpace(dir, "", 1<<20) != nil {
 		return diag.Fail(err, "The disk is full", "Free some space, or set LVSLAB_CACHE to a directory on a larger disk.", "building in %s", dir)
 	}
 	return err

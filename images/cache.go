@@ -104,8 +104,8 @@ const buildPrefix = ".build-"
 // image, and half as much again for recipes that ask for more.
 const spaceNeeded = 640 << 20
 
-// checkSpace refuses to start what would fill the disk.
-func checkSpace(dir string, needed uint64) error {
+// checkSpace refuses to start making something that would fill the disk.
+func checkSpace(dir, what string, needed uint64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return fmt.Errorf("ask for the free space of %s: %w", dir, err)
@@ -114,9 +114,9 @@ func checkSpace(dir string, needed uint64) error {
 	if free >= needed {
 		return nil
 	}
-	return diag.Fail(unix.ENOSPC, "Not enough disk space for an image",
+	return diag.Fail(unix.ENOSPC, "Not enough disk space for "+what,
 		"Free some space, remove old images with `lvslab image rm`, or set LVSLAB_CACHE to a directory on a larger disk.",
-		"%s has %d MiB free, building an image takes up to %d MiB", dir, free>>20, needed>>20)
+		"%s has %d MiB free, making one takes up to %d MiB", dir, free>>20, needed>>20)
 }
 
 // sweepBuilds removes what interrupted builds left behind.

@@ -151,12 +151,12 @@ func TestCachedBuildNeedsNoLock(t *testing.T) {
 
 func TestSpaceAndSweep(t *testing.T) {
 	dir := t.TempDir()
-	err := checkSpace(dir, 1<<62)
+	err := checkSpace(dir, "an image", 1<<62)
 	var f *diag.Failure
 	if !errors.As(err, &f) || !errors.Is(err, unix.ENOSPC) || !strings.Contains(f.Diagnostic.Detail, dir) {
 		t.Errorf("no space: %v", err)
 	}
-	if err := checkSpace(dir, 1); err != nil {
+	if err := checkSpace(dir, "an image", 1); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{buildPrefix + "123/root/x", "debian-12-key"} {

@@ -139,7 +139,7 @@ func InitrdWithAgent(ctx context.Context, img Image, agent []byte, cacheDir stri
 	if err := makeDir(dir); err != nil {
 		return "", err
 	}
-	if err := checkSpace(dir, uint64(img.Sizes[initrdFile])+uint64(len(agent))+16<<20); err != nil {
+	if err := checkSpace(dir, "an initramfs", uint64(img.Sizes[initrdFile])+uint64(len(agent))+16<<20); err != nil {
 		return "", err
 	}
 	if err := ctx.Err(); err != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -52,5 +54,26 @@ func TestUnfinishedTemplates(t *testing.T) {
 	}
 	if want := "0123456789abcdef-k1/memory 0123456789abcdef-k1/template.json"; templateFiles(t, cache) != want {
 		t.Errorf("files %s", templateFiles(t, cache))
+	}
+}
+
+// TestTemplateWithoutSpace: what would fill the disk is not begun; a disk that
+// fills meanwhile is named, whoever tells it, and nothing is left.
+func TestTemplateWithoutSpace(t *testing.T) {
+	cache := t.TempDir()
+	large := template("k1")
+	large.Memory = 1 << 60
+	var count atomic.Int32
+	_, err := BuildTemplate(t.Context(), large, TemplateOptions{CacheDir: cache, Make: making(&count, nil)})
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "a template") || count.Load() != 0 {
+		t.Errorf("%v, made %d times", err, count.Load())
+	}
+	for _, cause := range []error{syscall.ENOSPC, errors.New("libvirt_iohelper: Unable to write x: No space left on device")} {
+		_, err := BuildTemplate(t.Context(), template("k1"), TemplateOptions{CacheDir: cache, Make: func(_ context.Context, dir, path string) error {
+			return errors.Join(os.WriteFile(path+".whole", memory, 0o644), cause)
+		}})
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "The disk is full") || templateFiles(t, cache) != "" {
+			t.Errorf("%v: %v, left %s", cause, err, templateFiles(t, cache))
+		}
 	}
 }

@@ -190,7 +190,7 @@ func BuildTemplate(ctx context.Context, t Template, o TemplateOptions) (Template
 		return Template{}, err
 	}
 	pruneTemplates(o.CacheDir, time.Now())
-	if err := checkSpace(root, 2*uint64(t.Memory)+templateSpare); err != nil {
+	if err := checkSpace(root, "a template", 2*uint64(t.Memory)+templateSpare); err != nil {
 		return Template{}, err
 	}
 	dir, err := os.MkdirTemp(root, buildPrefix)

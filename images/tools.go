@@ -53,7 +53,7 @@ func Preflight(recipe Recipe, cacheDir string) error {
 	if _, err := readSources(aptDir, recipe.Suite); err != nil {
 		errs = append(errs, err)
 	}
-	if err := checkSpace(existing(cacheDir), spaceNeeded); err != nil {
+	if err := checkSpace(existing(cacheDir), "an image", spaceNeeded); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -48,7 +48,9 @@ func (a *applying) connectRunning(ctx context.Context) error {
 	var err error
 	a.host, err = connect(ctx, a.dir, a.state().Lineage, a.keys, a.holder, a.study.topology.Provider.URI, naming{a.hostname, a.domainName, a.identity})
 	if err == nil {
-		a.host.nodes.fate = a.fate
+		// A clone that an earlier apply was killed over is enrolled by whoever
+		// calls it first, which is the look at what there is.
+		a.host.nodes.fate, a.host.nodes.mac = a.fate, a.firstMAC
 	}
 	return err
 }
@@ -154,7 +156,6 @@ func (a *applying) create(ctx context.Context) error {
 	a.host.nodes.remake = a.remake
 	a.host.nodes.isClone = func(node string) bool { return a.templates.isClone(a.identity(node)) }
 	a.host.template, a.host.observe = a.templates.of, progress.cameUp
-	a.host.nodes.mac = a.firstMAC
 	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	res := walk.Run(ctx, a.changes, walk.Options{
@@ -333,7 +334,7 @@ func (p *progress) cameUp(d schema.Domain, s libvirt.Step, why error) {
 	case libvirt.Booted:
 		p.a.templates.setClone(d.Address, false)
 	case libvirt.FellBack:
-		p.a.warnBooted(d.Address, "it could not be cloned", why)
+		p.a.warnBooted(d.Address+" could not be cloned: it is booted.", why)
 	}
 }
 

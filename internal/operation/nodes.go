@@ -29,7 +29,7 @@ const silentBoot = 45 * time.Second
 
 // silentClone is the same for a clone, which has nothing to say: it answers
 // 0.1 to 0.5 s after it was restored.
-const silentClone = 20 * time.Second
+const silentClone = 10 * time.Second
 
 // nodes keeps the engine's one connection to each machine for as long as the
 // operation lasts. The first call for a machine makes the contact and enrols
@@ -40,7 +40,7 @@ type nodes struct {
 	name func(node string) string // hostname
 	// identity is the name of its key.
 	identity func(node string) string
-	// mac is the hardware address of its first card; nil while nothing is created.
+	// mac is the hardware address of its first card; nil where nobody is enrolled.
 	mac func(node string) string
 	// console is the path of the machine's console log.
 	console func(node string) string

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +43,8 @@ type templates struct {
 	serve map[string]bool
 	// clones are the machines that this apply has cloned.
 	clones map[string]bool
+	// failed is why a kind has no template: what cannot be made is tried once.
+	failed map[templateKind]error
 }
 
 // templateKind is what tells the machines of a lab apart for a template.
@@ -131,7 +135,7 @@ func (a *applying) prepareTemplates(ctx context.Context) {
 		t, err := a.template(ctx, kind, d)
 		if err != nil {
 			if ctx.Err() == nil {
-				a.warnBooted(kind.String(), "there is no template for them", err)
+				a.warnBooted("There is no template for "+kind.String()+": they are booted.", err)
 			}
 			continue
 		}
@@ -174,18 +178,39 @@ func (t *templates) isCold(address string) bool {
 	return t.cold[address]
 }
 
-// warnBooted says that something is booted that was to be cloned.
-func (a *applying) warnBooted(what, why string, err error) {
-	detail := fmt.Sprintf("%s are booted: %s", what, why)
-	for _, d := range diag.From(err) {
-		detail += "; " + d.Summary + ": " + d.Detail
+// warnBooted says that something is booted that was to be cloned; what ends in
+// "is booted" or "are booted".
+func (a *applying) warnBooted(what string, err error) {
+	var known *diag.Failure
+	detail, remedy := what, ""
+	if !errors.As(err, &known) {
+		detail += "\n" + strings.TrimSpace(err.Error())
+	} else {
+		for _, d := range diag.From(err) {
+			detail += "\n" + strings.TrimSuffix(d.Summary+": "+d.Detail, ": ")
+			remedy = cmp.Or(remedy, d.Remedy)
+		}
 	}
-	a.warn(diag.Diagnostics{diag.Warnf("Booting instead of restoring", "", "%s", detail)})
+	a.warn(diag.Diagnostics{diag.Warnf("Booting instead of restoring", remedy, "%s", detail)})
 }
 
 // template returns the template of a kind, for domains like d, made when the
 // cache has none.
 func (a *applying) template(ctx context.Context, k templateKind, d schema.Domain) (libvirt.Template, error) {
+	if err := a.templates.failed[k]; err != nil {
+		return libvirt.Template{}, err
+	}
+	t, err := a.findOrMake(ctx, k, d)
+	if err != nil {
+		if a.templates.failed == nil {
+			a.templates.failed = map[templateKind]error{}
+		}
+		a.templates.failed[k] = err
+	}
+	return t, err
+}
+
+func (a *applying) findOrMake(ctx context.Context, k templateKind, d schema.Domain) (libvirt.Template, error) {
 	t := images.Template{Image: a.image.Key, Memory: d.Memory, Accelerator: string(a.accel)}
 	if k.named {
 		t.Running = proto.PrepareNamed
@@ -211,7 +236,7 @@ func (a *applying) template(ctx context.Context, k templateKind, d schema.Domain
 		}
 		base = &b
 	}
-	a.phase(PhaseTemplate, "started", k.String()+": one is booted once, saved, and cloned from then on")
+	a.phase(PhaseTemplate, "started", k.String()+": one is made, and cloned from then on")
 	began := time.Now()
 	t, err = images.BuildTemplate(ctx, t, images.TemplateOptions{
 		CacheDir:  a.cache,
@@ -264,6 +289,7 @@ func (a *applying) makeTemplate(ctx context.Context, k templateKind, base *libvi
 	if err := os.WriteFile(filepath.Join(dir, lineageFile), []byte(lineage), 0o644); err != nil {
 		return err
 	}
+	a.phase(PhaseTemplate, "progress", k.String()+": a machine boots and is saved")
 	uid, gid := ownerIDs()
 	holder, err := hypervisor.Start(ctx, hypervisor.Options{
 		Identity: hypervisor.Identity{Lineage: lineage, Lab: "template", LabDir: dir, UID: uid, GID: gid},

@@ -9,6 +9,7 @@ import (
 
 	rpc "github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 	"libvirt.org/go/libvirtxml"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -94,7 +95,8 @@ func (p *Provider) restore(ctx context.Context, name string, head saveHead, temp
 		}
 		return err
 	})
-	if err != nil && feedErr != nil && !errors.Is(feedErr, context.Canceled) {
+	// A pipe that nobody read to its end is what a failed restore looks like from here.
+	if err != nil && feedErr != nil && !errors.Is(feedErr, context.Canceled) && !errors.Is(feedErr, unix.EPIPE) {
 		return fmt.Errorf("restore: %w (%w)", err, feedErr)
 	}
 	if err != nil {

@@ -57,6 +57,12 @@ func (p *Provider) findDomain(ctx context.Context, d schema.Domain) (rpc.Domain,
 		return dom, have, nil
 	case rpc.DomainShutoff, rpc.DomainShutdown, rpc.DomainCrashed:
 		return dom, have, fmt.Errorf("%w: virtual machine %s has ended", errInactive, d.Name)
+	case rpc.DomainPaused:
+		// Whoever looks here while a call still starts it is not the one who has
+		// called: that one has died, and when he was feeding a clone it comes to nothing.
+		if rpc.DomainPausedReason(reason) == rpc.DomainPausedStartingUp {
+			return dom, have, fmt.Errorf("%w: virtual machine %s is not up yet", errInactive, d.Name)
+		}
 	}
 	return dom, have, &pausedError{diag.Fail(nil, fmt.Sprintf("Virtual machine %s does not run", d.Name),
 		"Look at the host's disk space and at QEMU's log, then replace it: lvslab apply --replace "+d.Address+".",
@@ -85,7 +91,7 @@ func readPID(path string) int {
 func (p *Provider) readDomain(ctx context.Context, d schema.Domain) (schema.Domain, error) {
 	_, have, err := p.findDomain(ctx, d)
 	if errors.Is(err, errInactive) {
-		err = fmt.Errorf("%w: virtual machine %s has ended", provider.ErrGone, d.Name)
+		err = fmt.Errorf("%w: virtual machine %s does not run", provider.ErrGone, d.Name)
 	}
 	return have, err
 }
@@ -108,7 +114,7 @@ func (p *Provider) createDomain(ctx context.Context, d schema.Domain) (schema.Do
 	}
 	if t := p.opts.Template(d); t != nil {
 		have, err := p.cloned(ctx, d, *t)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoConnection) && !errors.Is(err, ErrOutcomeUnknown) {
+		if err == nil || ctx.Err() != nil || p.unreachable(ctx, err) {
 			return have, err
 		}
 		p.observe(d, FellBack, err)
@@ -120,6 +126,18 @@ func (p *Provider) createDomain(ctx context.Context, d schema.Domain) (schema.Do
 		}
 	}
 	return p.boot(ctx, d)
+}
+
+// unreachable says whether an error means that the hypervisor has died or
+// cannot be asked, so that nothing else can be tried on it either.
+func (p *Provider) unreachable(ctx context.Context, err error) bool {
+	switch {
+	case !errors.Is(err, ErrNoConnection):
+		return false
+	case !errors.Is(err, ErrOutcomeUnknown):
+		return true
+	}
+	return p.host(ctx) != nil
 }
 
 // cloned makes a clone and reads it back.

@@ -206,15 +206,23 @@ func (p *Provider) value(ctx context.Context, r provider.Resource, fn func() (ct
 	if err == nil {
 		return v, nil
 	}
-	if errors.Is(err, ErrNoConnection) && p.opts.Host != nil {
-		// The call's own deadline may have passed: the question is a short one.
-		hostCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
-		defer cancel()
-		if host := p.opts.Host(hostCtx); host != nil {
+	if errors.Is(err, ErrNoConnection) {
+		if host := p.host(ctx); host != nil {
 			err = host
 		}
 	}
 	return cty.NilVal, named(err, r)
+}
+
+// host asks whether the hypervisor lives; nil when it does, or nobody knows. The
+// call's own deadline may have passed: the question is a short one.
+func (p *Provider) host(ctx context.Context) error {
+	if p.opts.Host == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
+	defer cancel()
+	return p.opts.Host(ctx)
 }
 
 // named sets the address of a failure's diagnostic, or puts it before the text.
