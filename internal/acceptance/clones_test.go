@@ -1,15 +1,12 @@
 package acceptance
 
 import (
-	"context"
 	"encoding/csv"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,7 +22,7 @@ func linked(t *testing.T, s *site) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"images", "initrds", "libvirt-capabilities"} {
+	for _, dir := range []string{"images", "libvirt-capabilities"} {
 		if err := os.CopyFS(filepath.Join(cache, dir), os.DirFS(filepath.Join(from, dir))); err != nil {
 			t.Fatal(err)
 		}
@@ -216,64 +213,4 @@ func TestAccDamagedTemplate(t *testing.T) {
 	if files, _ := templatesIn(t, cache); len(files) > 0 || !strings.Contains(r.stdout+r.stderr, "3 machines started") {
 		t.Errorf("cold: templates %v, %s", files, r)
 	}
-}
-
-// TestAccTemplateIsMadeOnce: two applies at once make one of each kind; one that
-// is killed while it makes a template leaves no process, and its files go with
-// the next.
-func TestAccTemplateIsMadeOnce(t *testing.T) {
-	s := newSite(t, small("once", "198.19.22", ""))
-	cache := linked(t, s)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd, _, _ := s.command(ctx, "apply", "lab.hcl")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	unfinished := awaitBuild(t, cache)
-	time.Sleep(1500 * time.Millisecond) // its machine boots
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	lineage, err := os.ReadFile(filepath.Join(unfinished, "lineage"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(500 * time.Millisecond)
-	if left := s.processes(); len(left) > 0 {
-		t.Errorf("processes of the template's hypervisor: %v", left)
-	}
-	other := newSite(t, small("again", "198.19.23", ""))
-	var wg sync.WaitGroup
-	made := make([]int, 2)
-	for i, one := range []*site{s, other} {
-		wg.Go(func() {
-			r := one.run(5*time.Minute, "apply", "--auto-approve", "lab.hcl")
-			if r.code != 0 {
-				t.Errorf("apply: %s", r)
-			}
-			made[i] = strings.Count(r.stdout+r.stderr, "saved, and cloned from then on")
-		})
-	}
-	wg.Wait()
-	files, left := templatesIn(t, cache)
-	if len(files) != 2 || len(left) > 0 {
-		t.Errorf("templates %v, unfinished %v", files, left)
-	}
-	if _, err := os.Stat(filepath.Join("/run/lvslab/registry", string(lineage)+".json")); err == nil {
-		t.Error("the registry still has the entry of the killed build")
-	}
-}
-
-// awaitBuild waits until a template is being made, and returns its directory.
-func awaitBuild(t *testing.T, cache string) string {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, building := templatesIn(t, cache); len(building) > 0 {
-			return building[0]
-		}
-	}
-	t.Fatal("no template is being made")
-	return ""
 }

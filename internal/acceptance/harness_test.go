@@ -12,10 +12,12 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/plan/state"
 )
@@ -92,6 +94,28 @@ func (s *site) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.B
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	return cmd, &out, &errOut
+}
+
+// start starts lvslab; it is killed at the end of the test when it still runs.
+func (s *site) start(args ...string) (cmd *exec.Cmd, out, errOut *watcher) {
+	s.t.Helper()
+	cmd, stdout, stderr := s.command(s.t.Context(), args...)
+	out, errOut = &watcher{mu: &sync.Mutex{}, buf: stdout}, &watcher{mu: &sync.Mutex{}, buf: stderr}
+	cmd.Stdout, cmd.Stderr = out, errOut
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	return cmd, out, errOut
+}
+
+// poll looks until it finds something.
+func poll(t testing.TB, limit time.Duration, what string, look func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !look(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("within %s: %s", limit, what)
+		}
+	}
 }
 
 // run runs lvslab to its end.
@@ -260,7 +284,7 @@ func (s *site) own() []string {
 	for pid, line := range s.processes() {
 		list = append(list, fmt.Sprintf("process %d %s", pid, line[:min(len(line), 300)]))
 	}
-	entries, err := filepath.Glob("/run/lvslab/*/*")
+	entries, err := filepath.Glob(filepath.Join(filepath.Dir(hypervisor.RegistryDir()), "*", "*"))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package acceptance
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -275,6 +274,12 @@ func (w *watcher) Write(b []byte) (int, error) {
 	return w.buf.Write(b)
 }
 
+func (w *watcher) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
 func (w *watcher) await(t *testing.T, text string, limit time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -290,21 +295,9 @@ func (w *watcher) await(t *testing.T, text string, limit time.Duration) {
 
 func holderPID(t *testing.T, s *site) int {
 	t.Helper()
-	matches, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*", "state.json"))
-	if len(matches) != 1 {
-		t.Fatalf("states: %v", matches)
+	pid := s.holder()
+	if pid == 0 {
+		t.Fatal("no holder in the state")
 	}
-	b, err := os.ReadFile(matches[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var st struct {
-		Hypervisor struct {
-			PID int `json:"pid"`
-		} `json:"hypervisor"`
-	}
-	if err := json.Unmarshal(b, &st); err != nil || st.Hypervisor.PID == 0 {
-		t.Fatalf("no holder in the state: %v\n%s", err, b)
-	}
-	return st.Hypervisor.PID
+	return pid
 }
