@@ -193,9 +193,6 @@ func (p *prover) walk(ctx context.Context, c part, vip netip.Addr, order []int) 
 		if err != nil && !answered(err) {
 			return err
 		}
-		if p.proof.FirstAnswer.IsZero() && slices.ContainsFunc(answers, func(a proto.QueryAnswer) bool { return !a.Refused }) {
-			p.proof.FirstAnswer = time.Now()
-		}
 		at := len(answers) // the first query without an answer
 		if err == nil {
 			var witnesses []Witness
@@ -238,12 +235,23 @@ func (p *prover) fresh(ctx context.Context, want []proto.IPVSService) (proto.IPV
 
 // ask sends two rounds of queries and returns the answers until the first
 // query without one. Round one asks for the identity, round two for a record.
+// The lab's very first query is sent by itself: it says since when the lab answers.
 func (p *prover) ask(ctx context.Context, c part, vip netip.Addr, n int) ([]proto.QueryAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareDeadline+time.Duration(2*n)*probeTimeout)
 	defer cancel()
 	var b client.Batch
 	var futures []*client.Future[proto.QueryAnswer]
-	for range n {
+	if p.proof.FirstAnswer.IsZero() {
+		var alone client.Batch
+		futures = append(futures, client.Add(&alone, proto.Query, p.identity(c, vip)))
+		if err := p.lab.send(ctx, c.noun, &alone); err != nil {
+			return nil, err
+		}
+		if !futures[0].Value().Refused {
+			p.proof.FirstAnswer = time.Now()
+		}
+	}
+	for len(futures) < n {
 		futures = append(futures, client.Add(&b, proto.Query, p.identity(c, vip)))
 	}
 	if name, kind := warmName(p.lab.Topology, p.cast.service); name != "" {

@@ -253,7 +253,7 @@ func (a *applying) findOrMake(ctx context.Context, k templateKind, d schema.Doma
 
 // templateFormat changes when a template must be made anew although nothing
 // that it is made of has changed.
-const templateFormat = "5"
+const templateFormat = "6"
 
 // templateKey holds everything that a saved machine depends on: the programs,
 // its shape (machine type, processor, memory, devices, command line) and the
@@ -323,9 +323,9 @@ const settle = time.Second
 // awaitTemplate waits until the agent answers on every port and has started
 // what belongs to the kind.
 func awaitTemplate(ctx context.Context, k templateKind, holder *hypervisor.Holder, d schema.Domain) error {
-	prepare := []string{proto.PrepareAgent, proto.PrepareDirector, proto.PrepareMemory}
+	prepare := []string{proto.PrepareAgent, proto.PrepareCaches, proto.PrepareDirector, proto.PrepareMemory}
 	if k.named {
-		prepare = []string{proto.PrepareNamed, proto.PrepareAgent, proto.PrepareTunnels, proto.PrepareMemory}
+		prepare = []string{proto.PrepareNamed, proto.PrepareAgent, proto.PrepareTunnels, proto.PrepareCaches, proto.PrepareMemory}
 	}
 	for _, port := range append(slices.Clone(proto.UserPorts), proto.EnginePort) {
 		var start []string

@@ -21,12 +21,13 @@ type Prepare struct {
 // PrepareTunnels loads what an IPIP device needs: no secret is drawn by it.
 // PrepareDirector has the files of IPVS and its schedulers read, which are
 // loaded after the enrolment: IPVS draws the secret of its table when it is.
-// PrepareMemory, the last of all, makes the guest cheap to save and to clone.
+// PrepareCaches drops what was only needed for the boot. PrepareMemory, the last of all, makes the guest cheap to save and to clone.
 const (
 	PrepareNamed    = "named"
 	PrepareAgent    = "agent"
 	PrepareTunnels  = "tunnels"
 	PrepareDirector = "director"
+	PrepareCaches   = "caches"
 	PrepareMemory   = "memory"
 )
 

@@ -4,50 +4,32 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
-	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
-func registerTidy(s *Server) { s.preparations[proto.PrepareMemory] = tidyMemory }
+func registerTidy(s *Server) {
+	s.preparations[proto.PrepareCaches] = dropCaches
+	s.preparations[proto.PrepareMemory] = tidyMemory
+}
 
-// keepFree is what tidyMemory leaves alone, bytes: the kernel must not start
-// to reclaim for its sake.
-const keepFree = 6 << 20
-
-var memFree = regexp.MustCompile(`(?m)^MemFree: +(\d+) kB$`)
+// dropCaches gives up what the boot has read and nobody uses any more.
+func dropCaches(context.Context) error {
+	const pagesAndSlab = "3" // Documentation/admin-guide/sysctl/vm.rst, drop_caches
+	if err := os.WriteFile(procSys+"vm/drop_caches", []byte(pagesAndSlab), 0o200); err != nil {
+		return fmt.Errorf("drop the caches: %w", err)
+	}
+	return nil
+}
 
 // tidyMemory makes a guest cheap to save and to clone: the pages in use are
-// moved together (vm.compact_memory), and what the boot has used and freed is
-// overwritten with zeros. A page of zeros is not saved, and a large page of the
-// host that would hold nothing else is not touched when a clone is restored.
+// moved together. A page of zeros is not saved (the kernel clears pages when
+// they are freed, init_on_free=1), and a large page of the host that would hold
+// nothing else is not touched when a clone is restored. Each MB less is 3 ms of
+// CPU time for each clone where the host has to fetch memory from another host.
 func tidyMemory(context.Context) error {
 	if err := os.WriteFile(procSys+"vm/compact_memory", []byte("1"), 0o200); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("compact the memory: %w", err)
 	}
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return err
-	}
-	m := memFree.FindSubmatch(text)
-	if m == nil {
-		return fmt.Errorf("/proc/meminfo does not say what is free")
-	}
-	kib, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		return err
-	}
-	size := kib<<10 - keepFree
-	if size <= 0 {
-		return nil
-	}
-	// The kernel hands out pages of zeros; to have them, they must be written to.
-	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
-	if err != nil {
-		return fmt.Errorf("overwrite what is free: %w", err)
-	}
-	return unix.Munmap(b)
+	return nil
 }
