@@ -15,7 +15,7 @@ PACKAGES := qemu-system-x86 libvirt-daemon libvirt-daemon-driver-qemu \
 # word on the zones that lvslab writes.
 TEST_PACKAGES := gcc libc6-dev bind9-utils
 
-.PHONY: all setup setup-test build agent demo test test-unit test-acc bench lint clean
+.PHONY: all setup setup-test build agent demo test test-unit test-acc soak bench lint clean
 
 all: build
 
@@ -54,6 +54,13 @@ test-unit: agent setup-test ## pure tests, with the race detector
 # One package at a time: the labs of two packages would fight for two cores.
 test-acc: setup-test build ## tests that boot real virtual machines under emulation
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^TestAcc' ./...
+
+# SOAK kills at random moments, beside the seven of the study. LVSLAB_SEED=N
+# repeats the moments of an earlier run, which has printed it.
+SOAK ?= 20
+
+soak: setup-test build ## kill lvslab and its hypervisor again and again; nothing may be left
+	LVSLAB_ACC=1 LVSLAB_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -run '^TestAccKills$$' ./internal/acceptance
 
 bench: setup build ## ratios in one run, printed as a table
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^$$' -bench . -benchtime 1x ./internal/acceptance/...

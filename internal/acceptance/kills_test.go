@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/plan/state"
 )
@@ -106,10 +108,11 @@ func TestAccKills(t *testing.T) {
 	}
 }
 
-// isolate gives the site's commands a registry and a directory for temporary
-// files of their own, so that what is left there is theirs.
+// isolate gives the site's commands a registry, a cache and a directory for
+// temporary files of their own, so that what is left there is theirs.
 func (s *site) isolate() {
 	s.t.Helper()
+	s.t.(*testing.T).Setenv("LVSLAB_CACHE", linkedCache(s.t))
 	for name, dir := range map[string]string{"LVSLAB_REGISTRY": "registry", "TMPDIR": "tmp"} {
 		path := filepath.Join(s.t.TempDir(), dir)
 		if err := os.MkdirAll(path, 0o755); err != nil {
@@ -117,6 +120,43 @@ func (s *site) isolate() {
 		}
 		s.t.(*testing.T).Setenv(name, path)
 	}
+}
+
+// linkedCache is a copy of the cache that takes no room where links do.
+func linkedCache(t testing.TB) string {
+	t.Helper()
+	from, err := images.DefaultCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		rel, rerr := filepath.Rel(from, path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // another lab's, that has gone meanwhile
+			return nil
+		case err != nil || rerr != nil:
+			return errors.Join(err, rerr)
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && rel != ".":
+			return fs.SkipDir // somebody is making it
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		case filepath.Ext(path) == ".lock" || !d.Type().IsRegular():
+			return nil
+		}
+		if os.Link(path, filepath.Join(to, rel)) == nil {
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), b, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
 }
 
 // killOne starts an apply, carries out the kill, and returns the namespaces
@@ -209,8 +249,8 @@ func (s *site) remains(namespaces []string) []string {
 			left = append(left, fmt.Sprintf("process %s (%s) in namespace %s", strings.Split(link, "/")[2], strings.TrimSpace(string(comm)), ns))
 		}
 	}
-	for _, dir := range []string{os.Getenv("LVSLAB_REGISTRY"), os.Getenv("TMPDIR")} {
-		found, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, pattern := range []string{"$LVSLAB_REGISTRY/*", "$TMPDIR/*", "$LVSLAB_CACHE/.*", "$LVSLAB_CACHE/*/.*"} {
+		found, _ := filepath.Glob(os.ExpandEnv(pattern))
 		left = append(left, found...)
 	}
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {

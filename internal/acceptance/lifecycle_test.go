@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -194,43 +193,6 @@ func TestAccExecDuringRunsAndInterrupt(t *testing.T) {
 		t.Errorf("plan after an interrupt: %s", r)
 	}
 	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
-}
-
-// TestAccKilled kills lvslab without warning, in the middle of everything; the
-// next destroy cleans, and so does the next apply.
-func TestAccKilled(t *testing.T) {
-	s := newSite(t, small("killed", "198.19.10", ""))
-	for _, after := range []time.Duration{1500 * time.Millisecond, 4 * time.Second, 9 * time.Second} {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		cmd, _, _ := s.command(ctx, "apply", "lab.hcl")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(after)
-		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
-		cancel()
-		if after < 9*time.Second {
-			s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
-			if left := s.own(); len(left) > 0 {
-				t.Fatalf("killed after %s, destroyed, left: %v", after, left)
-			}
-		}
-	}
-	s.must(0, 4*time.Minute, "apply", "--auto-approve", "lab.hcl")
-	s.must(0, time.Minute, "exec", "client.probe", "--", "dig", "+short", "+time=5", "@198.19.10.101", "n1.small.test")
-
-	// The hypervisor dies: gone is proven, and everything is made anew.
-	if err := syscall.Kill(holderPID(t, s), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(500 * time.Millisecond)
-	r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "lab.hcl")
-	if !strings.Contains(r.stdout, "Plan: 13 to create") {
-		t.Errorf("plan after the hypervisor's death: %s", r)
-	}
 }
 
 // TestAccTwoLabs runs two studies at once on one machine: neither disturbs the

@@ -8,14 +8,32 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/version"
 	"github.com/lvslab/lvslab/plan/state"
 )
 
 // Destroy takes a lab down and proves that nothing of it is left. The state
-// survives with its lineage and outputs.
+// survives with its lineage and outputs. What a killed apply has left of a
+// template that it was making goes too, when its maker has died.
 func Destroy(ctx context.Context, s *Settings, ref string, o DestroyOptions) (Exit, error) {
+	exit, err := s.destroy(ctx, ref, o)
+	if err != nil {
+		return exit, err
+	}
+	cache, err := images.DefaultCacheDir()
+	if err != nil {
+		return ExitError, err
+	}
+	if err := images.SweepTemplates(cache, endAbandoned); err != nil {
+		return ExitError, fmt.Errorf("remove what was left of a template: %w", err)
+	}
+	return exit, nil
+}
+
+func (s *Settings) destroy(ctx context.Context, ref string, o DestroyOptions) (Exit, error) {
 	l, err := s.hereOnly(ctx, ref)
 	if errors.Is(err, state.ErrNone) {
 		s.Events.Emit(NoticeEvent{Text: "Nothing to destroy: this lab was never applied here."})
@@ -51,9 +69,22 @@ func Destroy(ctx context.Context, s *Settings, ref string, o DestroyOptions) (Ex
 		}
 	}
 	if err := s.takeDown(ctx, store); err != nil {
+		s.Events.Emit(NoticeEvent{Text: remaining(ctx, store.State())})
 		return ExitError, err
 	}
 	return ExitDone, nil
+}
+
+// remaining lists what a destroy could not remove, as far as is known.
+func remaining(ctx context.Context, st state.State) string {
+	lines := []string{"Left of lab " + st.Lab + ", for the next destroy:"}
+	if h, status, _ := hypervisor.Find(ctx, st.Lineage); h != nil && status != hypervisor.Gone {
+		lines = append(lines, fmt.Sprintf("hypervisor, process %d, with all that is in it", h.PID))
+	}
+	for _, r := range st.Resources {
+		lines = append(lines, r.Addr.String())
+	}
+	return strings.Join(lines, "\n  ")
 }
 
 // errDeclined is returned when the answer to a question was not yes.

@@ -188,8 +188,13 @@ func (h *host) close() {
 // stopHolder kills a lab's hypervisor with all that is in it, and proves it.
 func stopHolder(ctx context.Context, lineage string) error {
 	h, _, err := hypervisor.Find(ctx, lineage)
-	if h == nil {
+	if h == nil && err != nil {
 		return err
+	}
+	if h == nil {
+		// Whoever was starting one may have died between the claim of its entry
+		// and the start of its process.
+		h = &hypervisor.Holder{Lineage: lineage}
 	}
 	// One that has ended by itself is stopped as well: its entry in the
 	// machine's registry goes with it.

@@ -108,7 +108,7 @@ func labDirs(ctx context.Context) (here, elsewhere []string, err error) {
 		return nil, nil, err
 	}
 	for _, e := range entries {
-		if e.Status == hypervisor.Running && !e.Bound() && !slices.Contains(here, e.LabDir) {
+		if e.Status == hypervisor.Running && e.LabDir != "" && !e.Bound() && !slices.Contains(here, e.LabDir) {
 			elsewhere = append(elsewhere, e.LabDir)
 		}
 	}

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 
 // SweepOptions are sweep's flags.
 type SweepOptions struct {
-	Labs        []string // names of labs to take down although they have a state
+	// Labs are names or directories of labs to take down although they have a state.
+	Labs        []string
 	AutoApprove bool
 	Confirm     Confirm
 }
@@ -32,8 +34,8 @@ func Sweep(ctx context.Context, s *Settings, o SweepOptions) (Exit, error) {
 		return ExitError, err
 	}
 	for _, name := range o.Labs {
-		if !slices.ContainsFunc(entries, func(e hypervisor.Entry) bool { return e.Lab == name }) {
-			return ExitError, diag.Fail(nil, "No such lab on this machine", "Leave the name out to see all.", "no hypervisor of a lab %q is registered", name)
+		if err := oneOf(entries, name); err != nil {
+			return ExitError, err
 		}
 	}
 	l, err := s.leftovers(entries, o.Labs)
@@ -55,6 +57,36 @@ func Sweep(ctx context.Context, s *Settings, o SweepOptions) (Exit, error) {
 	}
 	failed := s.remove(context.WithoutCancel(ctx), l)
 	return exitFor(failed), errors.Join(failed...)
+}
+
+// isNamed reports whether a lab is meant by one of these: names or directories
+// of labs.
+func isNamed(e hypervisor.Entry, named []string) bool {
+	return slices.ContainsFunc(named, func(n string) bool { return n == e.Lab || isDir(n, e.LabDir) })
+}
+
+func isDir(name, dir string) bool {
+	abs, err := filepath.Abs(name)
+	return err == nil && strings.ContainsRune(name, filepath.Separator) && abs == dir
+}
+
+// oneOf refuses a name that no lab has, and one that several have: each may be
+// somebody else's.
+func oneOf(entries []hypervisor.Entry, name string) error {
+	var dirs []string
+	for _, e := range entries {
+		if !e.Bound() && isNamed(e, []string{name}) {
+			dirs = append(dirs, e.LabDir)
+		}
+	}
+	switch {
+	case len(dirs) > 1:
+		return diag.Fail(nil, "Several labs have this name", "Give the directory of the one that you mean instead: "+strings.Join(dirs, ", ")+".",
+			"%d labs of this machine are called %q", len(dirs), name)
+	case len(dirs) == 0 && !slices.ContainsFunc(entries, func(e hypervisor.Entry) bool { return e.Lab == name }):
+		return diag.Fail(nil, "No such lab on this machine", "Leave the name out to see all.", "no hypervisor of a lab %q is registered", name)
+	}
+	return nil
 }
 
 // leftovers are what a sweep removes.
@@ -87,6 +119,9 @@ func (s *Settings) leftovers(entries []hypervisor.Entry, named []string) (leftov
 			return l, err
 		}
 		line := fmt.Sprintf("%s (%s, process %d, %s)", e.Lab, e.LabDir, e.PID, e.Status)
+		if e.PID == 0 {
+			line = "registry entry of a lab that never came up (" + e.Path + ")"
+		}
 		if why != "" {
 			s.Events.Emit(NoticeEvent{Text: "passed over  " + line + ": " + why})
 			continue
@@ -119,7 +154,7 @@ func (s *Settings) remove(ctx context.Context, l leftovers) []error {
 			failed = append(failed, err)
 			continue
 		}
-		s.Events.Emit(NoticeEvent{Text: "removed      " + e.Lab + ", verified"})
+		s.Events.Emit(NoticeEvent{Text: "removed      " + cmp.Or(e.Lab, e.Lineage) + ", verified"})
 	}
 	for _, dir := range l.templates {
 		if err := images.SweepTemplates(images.CacheOf(dir), endAbandoned); err != nil {
@@ -143,12 +178,21 @@ func passOver(e hypervisor.Entry, named []string) (string, error) {
 	if e.Bound() {
 		return passOverBound(e, named)
 	}
+	if e.LabDir == "" { // nothing was written before there is a process
+		switch {
+		case e.Status == hypervisor.Running:
+			return "somebody is starting it", nil
+		case len(named) > 0:
+			return "it was not named", nil
+		}
+		return "", nil
+	}
 	if holder, held, err := state.Held(e.LabDir); err != nil {
 		return "", err
 	} else if held {
 		return "somebody works on it: " + holder.String(), nil
 	}
-	if slices.Contains(named, e.Lab) {
+	if isNamed(e, named) {
 		return "", nil
 	}
 	if len(named) > 0 {
@@ -174,7 +218,7 @@ func passOverBound(e hypervisor.Entry, named []string) (string, error) {
 		return "", err
 	case lives:
 		return fmt.Sprintf("process %d is making a template in it", e.StarterPID), nil
-	case len(named) > 0 && !slices.Contains(named, e.Lab):
+	case len(named) > 0 && !isNamed(e, named):
 		return "it was not named", nil
 	}
 	return "", nil
