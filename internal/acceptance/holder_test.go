@@ -24,7 +24,7 @@ func TestAccHolder(t *testing.T) {
 	s := newSite(t, small("held", "198.19.10", ""))
 	s.must(0, 4*time.Minute, "apply", "lab.hcl")
 	unchanged := func(when string) {
-		if r := s.must(0, time.Minute, "plan", "--detailed-exitcode", "lab.hcl"); !strings.Contains(r.stdout, "No changes") {
+		if r := s.must(0, time.Minute, "plan", "--detailed-exitcode", "lab.hcl"); !strings.Contains(r.stdout, "Nothing to do") {
 			t.Errorf("%s: %s", when, r)
 		}
 	}
@@ -38,7 +38,7 @@ func TestAccHolder(t *testing.T) {
 	}
 	cmd := exec.Command(upgraded, "plan", "--detailed-exitcode", "lab.hcl")
 	cmd.Dir = s.dir
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "No changes") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "Nothing to do") {
 		t.Errorf("after an upgrade: %v\n%s", err, out)
 	}
 

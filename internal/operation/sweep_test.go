@@ -37,7 +37,13 @@ func (p process) kill() {
 	<-p.ended
 }
 
-func (p process) alive() bool { return syscall.Kill(p.Process.Pid, 0) == nil }
+// alive does not count one that has ended and waits to be reaped: state Z or X,
+// field 3 of /proc/PID/stat.
+func (p process) alive() bool {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Process.Pid), "stat"))
+	_, after, _ := strings.Cut(string(text), ") ")
+	return err == nil && !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
+}
 
 func newProcess(t *testing.T) process {
 	t.Helper()
