@@ -44,12 +44,27 @@ func (b *builder) waits(who, what []int, at map[addr.Resource]int, firsts bool) 
 	for _, i := range who {
 		for _, j := range what {
 			both := begins(b.out[i]) && begins(b.out[j])
-			if both != firsts || !both && b.reaches(j, i, at) {
+			if firsts && !both || !firsts && !both && b.reaches(j, i, at) {
 				continue
 			}
-			b.out[i].DependsOn = append(b.out[i].DependsOn, b.out[j].Addr)
+			b.wait(i, b.out[j].Addr)
+			if firsts {
+				continue
+			}
+			for _, later := range b.out[j].NotAwaited { // it stands once these do
+				if k, ok := at[later]; ok && !b.reaches(k, i, at) {
+					b.wait(i, later)
+				}
+			}
 		}
 	}
+}
+
+// wait makes a resource wait for another.
+func (b *builder) wait(i int, needed addr.Resource) {
+	r := &b.out[i]
+	r.DependsOn = append(r.DependsOn, needed)
+	r.NotAwaited = slices.DeleteFunc(slices.Clone(r.NotAwaited), func(a addr.Resource) bool { return a == needed })
 }
 
 // begins reports whether a resource is what its block begins with.
