@@ -120,6 +120,9 @@ func TestExamples(t *testing.T) {
 		tp, _ := resolve(t, src)
 		got[tp.Lab.Name] = tp
 	}
+	if farms := got["two-farms"]; farms == nil || len(farms.Machines) != 8 || farms.Experiments[0].Service.String() != `module.farm["large"].service.dns` {
+		t.Errorf("farms: %+v", farms)
+	}
 	ports, weighted := got["ports-or-packets"], got["weighted-direct"]
 	if ports == nil || weighted == nil {
 		t.Fatalf("examples: %v", got)

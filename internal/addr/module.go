@@ -16,6 +16,14 @@ func (m Module) Child(label string, k Key) Module {
 	return Module(m.prefix() + "module." + label + k.String())
 }
 
+// Join is the path of what is at rel inside this module.
+func (m Module) Join(rel Module) Module {
+	if rel == "" {
+		return m
+	}
+	return Module(m.prefix() + string(rel))
+}
+
 func (m Module) prefix() string {
 	if m == "" {
 		return ""

@@ -86,7 +86,7 @@ func (out *measured) addCaptures(files map[string][]byte) {
 
 // fileName writes client.c[0] as c-0.
 func fileName(n addr.Noun) string {
-	return slugText(strings.NewReplacer("[", "-", "]", "", `"`, "").Replace(n.Label + n.Key.String()))
+	return slugText(strings.NewReplacer("[", "-", "]", "", `"`, "").Replace(n.Name() + n.Key.String()))
 }
 
 // snapshot is counters-before.json and counters-after.json.

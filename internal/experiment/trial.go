@@ -37,7 +37,7 @@ func Trials(e lang.Experiment, treatments []Treatment, after int) []Trial {
 			order := after + len(out) + 1
 			out = append(out, Trial{
 				RunID:      fmt.Sprintf("%02d-%02d-%s", block, order, treatments[i].Slug),
-				Experiment: e.Noun.Label,
+				Experiment: e.Noun.Name(),
 				Block:      block, Order: order,
 				Treatment: treatments[i], PrevTreatment: prev,
 			})

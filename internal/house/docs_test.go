@@ -204,7 +204,7 @@ func carriedOut(src lang.Source) diag.Diagnostics {
 				r.Shares[tr.ID][rs.Backend.String()] = map[bool]float64{true: 1}[i == 0]
 			}
 		}
-		results[x.Noun.Label] = r
+		results[x.Noun.Name()] = r
 	}
 	_, more = config.Conclude(skeleton, t, results)
 	return append(ds, more...)

@@ -33,6 +33,7 @@ const (
 type reader struct {
 	e    *evaluator
 	b    *block
+	in   *Config // the module that the block stands in
 	inst *instance
 	noun addr.Noun
 	path string           // "" or nic[0]. and the like
@@ -44,7 +45,7 @@ func (e *evaluator) reader(b *block, inst *instance) *reader {
 	if inst != nil {
 		noun = noun.At(inst.key)
 	}
-	r := &reader{e: e, b: b, inst: inst, noun: noun}
+	r := &reader{e: e, b: b, in: b.in, inst: inst, noun: noun}
 	r.inherit()
 	return r
 }
@@ -123,7 +124,7 @@ func (r *reader) value(arg string, want cty.Type) (v cty.Value, given bool) {
 func (r *reader) raw(arg string) result {
 	a := r.b.args[arg]
 	spec, _ := r.b.spec.arg(arg)
-	res := r.e.eval(a.Expr, site{phase: spec.phase, inst: r.inst, handle: spec.handle})
+	res := r.e.eval(a.Expr, site{phase: spec.phase, inst: r.inst, handle: spec.handle, in: r.in})
 	r.e.places[r.place(arg)] = a.Expr.Range()
 	if vals := involved(a.Expr, res.ctx); len(vals) > 0 {
 		r.e.values[r.place(arg)] = vals

@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -56,7 +57,7 @@ func (p *parser) references() {
 	for _, v := range p.c.variables {
 		p.variableRefs(v)
 	}
-	roots := append(append(append([]*block{}, p.c.nouns...), p.c.checks...), p.c.outputs...)
+	roots := slices.Concat(p.c.nouns, p.c.checks, p.c.outputs, p.c.calls)
 	for _, b := range []*block{p.c.lab, p.c.provider} {
 		if b != nil {
 			roots = append(roots, b)
@@ -73,9 +74,13 @@ func (p *parser) variableRefs(v *variable) {
 			p.expr(a.Expr, use{what: a.Name + " of " + v.block.title(), phase: phaseNames, constant: true})
 		}
 	}
+	at := phaseNames
+	if p.c.parent != nil { // it waits until the value is there
+		at = phaseResults
+	}
 	for _, n := range v.block.nested {
 		for _, a := range n.sortedArgs() {
-			p.expr(a.Expr, use{what: a.Name + " of a validation", phase: phaseNames, inputs: true})
+			p.expr(a.Expr, use{what: a.Name + " of a validation", phase: at, inputs: true})
 		}
 	}
 }
@@ -88,6 +93,14 @@ func (p *parser) blockRefs(b, owner *block) {
 			continue
 		}
 		inside := a.Name != "count" && a.Name != "for_each"
+		if owner.spec.name == string(addr.ModuleCall) {
+			if a.Name == "source" { // read before anything is evaluated
+				continue
+			}
+			if inside { // the module decides when it needs it
+				spec.phase = phaseResults
+			}
+		}
 		p.expr(a.Expr, use{
 			what: a.Name + " of " + owner.title(), phase: spec.phase,
 			count: inside && owner.mode() == byCount,
@@ -138,7 +151,9 @@ func (p *parser) check(r ref, u use) *diag.Diagnostic {
 	}
 	switch r.root {
 	case "var":
-		return p.checkNamed(r, "variable", p.c.variableNames(), "variable \""+r.name+"\" { … }")
+		if d := p.checkNamed(r, "variable", p.c.variableNames(), "variable \""+r.name+"\" { … }"); d != nil {
+			return d
+		}
 	case "local":
 		if d := p.checkNamed(r, "local", p.c.localNames(), "locals { "+r.name+" = … }"); d != nil {
 			return d
@@ -147,6 +162,10 @@ func (p *parser) check(r ref, u use) *diag.Diagnostic {
 		return checkIterator(r, u.each, []string{"key", "value"}, "for_each", u)
 	case "count":
 		return checkIterator(r, u.count, []string{"index"}, "count", u)
+	case string(addr.ModuleCall):
+		if d := p.checkCall(r); d != nil {
+			return d
+		}
 	case "lab":
 		if r.name != "name" {
 			return fail("Unknown attribute", "Use lab.name.", "lab has no attribute %q.", r.name)
@@ -203,6 +222,19 @@ func (p *parser) checkNoun(r ref) *diag.Diagnostic {
 		return p.missingNoun(r)
 	}
 	shown := r.root + "." + r.name
+	if d := checkInstances(r, b, shown); d != nil {
+		return d
+	}
+	if r.attr != "" {
+		if _, ok := attributeOf(kind, r.attr); !ok {
+			return fail("Unknown attribute", suggest(r.attr, attributeNames(kind), "It has"), "%s has no attribute %q.", shown, r.attr)
+		}
+	}
+	return nil
+}
+
+// checkInstances compares an index with how the block has instances.
+func checkInstances(r ref, b *block, shown string) *diag.Diagnostic {
 	switch m := b.mode(); {
 	case m == byKey && r.splat:
 		return fail("A map has no [*]", fmt.Sprintf("Write values(%s)[*] or a for expression.", shown), "The instances of %s are known by keys.", shown)
@@ -216,11 +248,6 @@ func (p *parser) checkNoun(r ref) *diag.Diagnostic {
 		return fail("Which one?", fmt.Sprintf("Write %s for one of them, or %s for all.", one, all),
 			"%s has several instances.", shown)
 	}
-	if r.attr != "" {
-		if _, ok := attributeOf(kind, r.attr); !ok {
-			return fail("Unknown attribute", suggest(r.attr, attributeNames(kind), "It has"), "%s has no attribute %q.", shown, r.attr)
-		}
-	}
 	return nil
 }
 
@@ -228,9 +255,9 @@ func (p *parser) missingNoun(r ref) *diag.Diagnostic {
 	var same, others []string
 	for _, b := range p.c.nouns {
 		if b.spec.name == r.root {
-			same = append(same, b.noun.String())
+			same = append(same, b.noun.In("").String())
 		} else if b.label == r.name {
-			others = append(others, b.noun.String())
+			others = append(others, b.noun.In("").String())
 		}
 	}
 	shown := r.root + "." + r.name
@@ -247,13 +274,13 @@ func (p *parser) unknownRootName(r ref) *diag.Diagnostic {
 	if f, ok := foreignBlocks[r.root]; ok {
 		return fail("Reference to nothing", f[1], "%q: %s.", r.root, f[0])
 	}
-	roots := []string{"var", "local", "each", "count", "lab"}
+	roots := []string{"var", "local", "each", "count", "lab", "module"}
 	for kind := range attributesOf {
 		roots = append(roots, string(kind))
 	}
 	for _, b := range p.c.nouns {
 		if b.label == r.root {
-			return fail("Reference to nothing", fmt.Sprintf("Did you mean %q?", b.noun.String()), "There is no %q; a reference starts with the kind of block.", r.root)
+			return fail("Reference to nothing", fmt.Sprintf("Did you mean %q?", b.noun.In("").String()), "There is no %q; a reference starts with the kind of block.", r.root)
 		}
 	}
 	remedy := "A reference is written KIND.NAME, for example backend.ns or var.iterations; a text needs quotes."
@@ -296,8 +323,13 @@ func phaseText(need phase) string {
 
 // phaseOf is the first phase in which the reference has a value.
 func (p *parser) phaseOf(r ref) phase {
-	if r.root == "local" {
+	switch r.root {
+	case "local":
 		return p.localPhase(r.name)
+	case "var":
+		return p.varPhase(r.name)
+	case string(addr.ModuleCall):
+		return p.outputPhase(r)
 	}
 	kind := addr.Kind(r.root)
 	if kind == addr.Experiment {

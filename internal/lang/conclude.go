@@ -23,7 +23,7 @@ type Output struct {
 
 // CheckResult is one assert of a check block.
 type CheckResult struct {
-	Name    string // the check's label
+	Name    string // the check's label, after the path of its module
 	Passed  bool
 	Unknown bool   // the condition depends on runs that have not been made
 	Message string // the error_message, when it did not pass
@@ -31,7 +31,7 @@ type CheckResult struct {
 	Values  []diag.Value // that took part in the condition
 }
 
-// Conclude evaluates phase 4. Results are keyed by the experiment's label.
+// Conclude evaluates phase 4. Results are keyed by the experiment's [addr.Noun.Name].
 // With nil results all that experiments yield is unknown but typed, which
 // finds misspelt attributes before anything is run; an experiment that is
 // missing from non-nil results stays unknown as well.
@@ -44,13 +44,17 @@ func (c *Config) Conclude(sk *Skeleton, t *Topology, results map[string]Experime
 
 func (e *evaluator) conclude() Conclusion {
 	out := Conclusion{Outputs: map[string]Output{}}
-	for _, b := range e.c.checks {
-		for _, n := range b.sub("assert") {
-			if n.args["condition"] != nil && n.args["error_message"] != nil {
-				out.Checks = append(out.Checks, e.assert(b, n))
+	e.allLocals()
+	for _, c := range e.configs() {
+		for _, b := range c.checks {
+			for _, n := range b.sub("assert") {
+				if n.args["condition"] != nil && n.args["error_message"] != nil {
+					out.Checks = append(out.Checks, e.assert(b, n))
+				}
 			}
 		}
 	}
+	e.insides()
 	for _, b := range e.c.outputs {
 		if o, ok := e.output(b); ok {
 			out.Outputs[b.label] = o
@@ -60,10 +64,11 @@ func (e *evaluator) conclude() Conclusion {
 }
 
 func (e *evaluator) assert(check, b *block) CheckResult {
-	at := site{phase: phaseResults}
+	at := site{phase: phaseResults, in: check.in}
+	name := check.in.place(check.label)
 	r := e.eval(b.args["condition"].Expr, at)
-	passed, known := e.truth(r, fmt.Sprintf("condition of check %q", check.label))
-	res := CheckResult{Name: check.label, Passed: known && passed, Unknown: r.ok && !known, Range: r.expr.Range(), Values: involved(r.expr, r.ctx)}
+	passed, known := e.truth(r, fmt.Sprintf("condition of check %q", name))
+	res := CheckResult{Name: name, Passed: known && passed, Unknown: r.ok && !known, Range: r.expr.Range(), Values: involved(r.expr, r.ctx)}
 	text := e.message(e.eval(b.args["error_message"].Expr, at)) // always: its mistakes count before the runs, too
 	if !res.Passed && !res.Unknown {
 		res.Message = text
@@ -84,9 +89,7 @@ func (e *evaluator) output(b *block) (Output, bool) {
 	}
 	v, marks := stripHandles(res.val).UnmarkDeep()
 	if len(marks) > 0 && !o.Sensitive {
-		d := diag.Errorf("Sensitive output", "Add sensitive = true to the output, or leave the value out.", "Output %q would show a sensitive value.", b.label).At(a.Expr.Range())
-		d.Values = involved(a.Expr, res.ctx)
-		e.problems.add(d)
+		e.sensitiveOutput(b, a.Expr.Range(), res)
 		return o, false
 	}
 	o.Value = v

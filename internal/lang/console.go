@@ -32,7 +32,7 @@ func (c *Config) Eval(sk *Skeleton, t *Topology, results map[string]ExperimentRe
 	for k, v := range c.info {
 		own.info[k] = v
 	}
-	p := &parser{c: &own}
+	p := &parser{tree: &tree{src: c.src, info: own.info}, c: &own}
 	p.expr(expr, use{what: "the expression", phase: phaseResults})
 	if p.problems.list.HasErrors() {
 		return cty.DynamicVal, p.problems.sorted()

@@ -33,13 +33,17 @@ func (p *parser) dependsOn(a *hclsyntax.Attribute, owner *block) {
 
 // badDependency says what is wrong with an element of depends_on, or nil.
 func (p *parser) badDependency(e hclsyntax.Expression, info *exprInfo, owner *block) *diag.Diagnostic {
-	if scopeTraversal(e) == nil || len(info.refs) != 1 || attributesOf[addr.Kind(info.refs[0].root)] == nil || info.refs[0].attr != "" {
+	kind := addr.Kind("")
+	if len(info.refs) == 1 {
+		kind = addr.Kind(info.refs[0].root)
+	}
+	if scopeTraversal(e) == nil || attributesOf[kind] == nil && kind != addr.ModuleCall || info.refs[0].attr != "" {
 		return fail("Not a block", "Name a block, for example backend.ns.", "depends_on of %s takes whole blocks.", owner.title())
 	}
 	n := info.refs[0].noun()
 	last := owner.spec.name == string(addr.Experiment) || owner.spec.name == "output"
 	switch {
-	case n == owner.noun:
+	case n == owner.noun.In(""):
 		return fail("Depends on itself", "Leave it out.", "depends_on of %s names the block itself.", owner.title())
 	case n.Kind == addr.Zone:
 		return fail("Nothing to wait for", "Name the backends that serve it.", "%s is a setting of the backends that serve it.", n)
@@ -64,24 +68,44 @@ func (c *Config) dependencies(a *hclsyntax.Attribute) []addr.Noun {
 	return out
 }
 
-// dependsOn expands the whole blocks that were named.
+// dependsOn expands the whole blocks that were named: by the block itself, and
+// by the calls of the modules that it is in.
 func (e *evaluator) dependsOn(t *Topology, b *block, inst *instance) {
-	a := b.args["depends_on"]
-	if a == nil {
-		return
-	}
 	noun := b.noun.At(inst.key)
-	e.places[noun.String()+"/depends_on"] = a.Expr.Range()
-	for _, named := range e.c.dependencies(a) {
-		other := e.c.byNoun[named]
-		if other == nil || other == b {
+	for at := b; at != nil; at = at.in.call {
+		if a := at.args["depends_on"]; a != nil {
+			if place := noun.String() + "/depends_on"; e.places[place] == (diag.Range{}) {
+				e.places[place] = a.Expr.Range()
+			}
+			t.DependsOn[noun] = append(t.DependsOn[noun], e.named(at.in, a, noun.Kind)...)
+		}
+	}
+	if len(t.DependsOn[noun]) == 0 {
+		delete(t.DependsOn, noun)
+	}
+}
+
+// named are the instances that a depends_on means. What is inside a module and
+// nothing could wait for is passed over.
+func (e *evaluator) named(in *Config, a *hclsyntax.Attribute, waiter addr.Kind) []addr.Noun {
+	var out []addr.Noun
+	for _, n := range in.dependencies(a) {
+		if n.Kind == addr.ModuleCall {
+			for _, inside := range e.nounsInside(in.callNamed(n.Label)) {
+				if inside.Kind != addr.Zone && (inside.Kind != addr.Experiment || waiter == addr.Experiment) {
+					out = append(out, inside)
+				}
+			}
 			continue
 		}
-		ex := e.expand(other)
-		for _, i := range ex.instances {
-			t.DependsOn[noun] = append(t.DependsOn[noun], named.At(i.key))
+		if other := in.byNoun[n]; other != nil {
+			ex := e.expand(other)
+			for _, i := range ex.instances {
+				out = append(out, other.noun.At(i.key))
+			}
 		}
 	}
+	return out
 }
 
 // uses are the blocks that a block refers to, by which it waits for them
@@ -116,9 +140,10 @@ func (r *rules) circles() {
 		edges[n] = append(edges[n], needs...)
 	}
 	told := map[addr.Noun]bool{}
-	for _, n := range slices.SortedFunc(maps.Keys(r.t.DependsOn), addr.Noun.Compare) {
-		path := circle(edges, n)
-		if path == nil || told[n.Block()] {
+	for _, path := range circlesOf(edges, slices.SortedFunc(maps.Keys(r.t.DependsOn), addr.Noun.Compare)) {
+		path = r.t.turned(path)
+		n := path[0]
+		if told[n.Block()] {
 			continue
 		}
 		var names []string
@@ -131,26 +156,45 @@ func (r *rules) circles() {
 	}
 }
 
-// circle finds a way from a block back to it, the block at both ends.
-func circle(edges map[addr.Noun][]addr.Noun, from addr.Noun) []addr.Noun {
-	seen := map[addr.Noun]bool{}
-	var walk func(n addr.Noun) []addr.Noun
-	walk = func(n addr.Noun) []addr.Noun {
+// turned begins a circle with a block that has a depends_on: references alone
+// make no circles.
+func (t *Topology) turned(path []addr.Noun) []addr.Noun {
+	for i, n := range path[:len(path)-1] {
+		if len(t.DependsOn[n]) > 0 {
+			return append(append(slices.Clone(path[i:len(path)-1]), path[:i]...), n)
+		}
+	}
+	return path
+}
+
+// circlesOf finds ways that lead from a block back to it, the block at both ends.
+// Each edge is looked at once; where one circle is, others may be behind it.
+func circlesOf(edges map[addr.Noun][]addr.Noun, from []addr.Noun) [][]addr.Noun {
+	var out [][]addr.Noun
+	done := map[addr.Noun]bool{}
+	at := map[addr.Noun]int{} // position on the path, from 1
+	var path []addr.Noun
+	var walk func(n addr.Noun)
+	walk = func(n addr.Noun) {
+		path = append(path, n)
+		at[n] = len(path)
 		for _, m := range edges[n] {
-			if m == from {
-				return []addr.Noun{n, m}
-			}
-			if seen[m] {
-				continue
-			}
-			seen[m] = true
-			if rest := walk(m); rest != nil {
-				return append([]addr.Noun{n}, rest...)
+			switch {
+			case at[m] > 0:
+				out = append(out, append(slices.Clone(path[at[m]-1:]), m))
+			case !done[m]:
+				walk(m)
 			}
 		}
-		return nil
+		path = path[:len(path)-1]
+		at[n], done[n] = 0, true
 	}
-	return walk(from)
+	for _, n := range from {
+		if !done[n] {
+			walk(n)
+		}
+	}
+	return out
 }
 
 // inOrder moves experiments behind those that they depend on; all others stay

@@ -27,6 +27,7 @@ type result struct {
 type site struct {
 	phase phase
 	inst  *instance
+	in    *Config // the module; nil = the root
 	// handle says that a block is expected: whole references create no edge.
 	handle bool
 }
@@ -51,8 +52,10 @@ type evaluator struct {
 	values  map[string][]diag.Value
 	slots   map[addr.Noun][]nicSlot
 	vipsOf  map[addr.Noun][]netip.Addr
-	// secrets are the texts of sensitive variables; nil = not gathered yet.
+	// secrets are the texts of sensitive variables that have been evaluated.
 	secrets []string
+	modules map[*block]map[addr.Key]*Config // by the blocks that call them
+	all     []*Config                       // see configs
 }
 
 func newEvaluator(c *Config, latest phase) *evaluator {
@@ -113,13 +116,14 @@ func (e *evaluator) scope(refs []ref, s site) (*hcl.EvalContext, bool) {
 		roots[root][name] = r.val
 		ok = ok && r.ok
 	}
+	in := e.scopeOf(s)
 	needs := map[addr.Noun]*need{}
 	for _, r := range refs {
 		switch r.root {
 		case "var":
-			put("var", r.name, e.vars[r.name])
+			put("var", r.name, e.variable(in, r.name, s.phase))
 		case "local":
-			put("local", r.name, e.local(r.name, s.phase))
+			put("local", r.name, e.local(in, r.name, s.phase))
 		case "lab":
 			put("lab", "name", result{val: cty.StringVal(e.c.labName()), ok: true})
 		case "count", "each":
@@ -132,7 +136,11 @@ func (e *evaluator) scope(refs []ref, s site) (*hcl.EvalContext, bool) {
 		}
 	}
 	for noun, n := range needs {
-		put(string(noun.Kind), noun.Label, e.blockValue(e.c.byNoun[noun], n))
+		if noun.Kind == addr.ModuleCall {
+			put(string(noun.Kind), noun.Label, e.moduleValue(in.callNamed(noun.Label), n))
+			continue
+		}
+		put(string(noun.Kind), noun.Label, e.blockValue(in.byNoun[noun], n))
 	}
 	ctx := &hcl.EvalContext{Functions: functions, Variables: map[string]cty.Value{}}
 	for root, names := range roots {
@@ -163,7 +171,7 @@ func (e *evaluator) eachValue(inst *instance, key string, at phase) result {
 		return kept
 	}
 	expr := inst.block.args["for_each"].Expr
-	r := e.node(inst.block.noun.String()+".for_each", at, expr.Range(), func() result { return e.eval(expr, site{phase: at}) })
+	r := e.node(inst.block.noun.String()+".for_each", at, expr.Range(), func() result { return e.eval(expr, site{phase: at, in: inst.block.in}) })
 	v, _ := r.val.Unmark()
 	if !r.ok || !v.IsKnown() || v.IsNull() || !v.CanIterateElements() {
 		return kept
@@ -176,18 +184,20 @@ func (e *evaluator) eachValue(inst *instance, key string, at phase) result {
 	return kept
 }
 
-func (e *evaluator) local(name string, at phase) result {
-	l := e.c.locals[name]
+func (e *evaluator) local(in *Config, name string, at phase) result {
+	l := in.locals[name]
 	if l.phase > at {
 		return result{val: cty.DynamicVal, ok: true}
 	}
-	return e.node("local."+name, at, l.attr.Expr.Range(), func() result { return e.eval(l.attr.Expr, site{phase: at}) })
+	return e.node(in.place("local."+name), at, l.attr.Expr.Range(), func() result { return e.eval(l.attr.Expr, site{phase: at, in: in}) })
 }
 
 // allLocals evaluates also those that nobody uses, for their mistakes.
 func (e *evaluator) allLocals() {
-	for _, l := range e.c.localOrder {
-		e.local(l.name, e.latest)
+	for _, c := range e.configs() {
+		for _, l := range c.localOrder {
+			e.local(c, l.name, e.latest)
+		}
 	}
 }
 

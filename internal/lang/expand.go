@@ -13,6 +13,10 @@ import (
 // machine's memory. Some dozens of VMs are more than most hosts carry.
 const maxInstances = 256
 
+// maxBlocks bounds all instances together: modules with a count multiply what
+// is in them.
+const maxBlocks = 8192
+
 // instance is one of a block's instances, with what each and count yield.
 type instance struct {
 	block *block
@@ -61,7 +65,7 @@ func (e *evaluator) expandNow(b *block, arg string) expansion {
 	case arg == "to" && b.args["to"] == nil: // reported as missing
 		return expansion{}
 	}
-	r := e.eval(b.args[arg].Expr, site{phase: phaseNames, handle: arg == "to"})
+	r := e.eval(b.args[arg].Expr, site{phase: phaseNames, handle: arg == "to", in: b.in})
 	if !r.ok {
 		return expansion{}
 	}

@@ -92,7 +92,7 @@ func check(src lang.Source) string {
 	c.Conclude(sk, tp, nil)
 	results := map[string]lang.ExperimentResult{}
 	for _, x := range tp.Experiments {
-		results[x.Noun.Label] = lang.ExperimentResult{Runs: 1}
+		results[x.Noun.Name()] = lang.ExperimentResult{Runs: 1}
 	}
 	c.Conclude(sk, tp, results)
 	return strings.Join(bad, "; ")
@@ -113,5 +113,23 @@ func FuzzVarFlag(f *testing.F) {
 			return
 		}
 		c.Skeleton(lang.Inputs{Flags: []lang.VarFlag{v}, Files: []lang.VarFile{{File: lang.File{Name: "f", Bytes: []byte(s)}}}})
+	})
+}
+
+// FuzzModules sends any two texts through the loader as a topology and a module
+// that it may call, and that may call itself.
+func FuzzModules(f *testing.F) {
+	f.Add([]byte(nested), []byte(site))
+	f.Add([]byte(strings.Replace(nested, "./front", "./site", 1)), []byte(front))
+	f.Add([]byte("module \"a\" {\n  source = \"./site\"\n  count = 3\n}\n"), []byte("module \"b\" {\n  source = \"./probe\"\n  count = 20\n}\n"))
+	f.Add([]byte("module \"a\" { source = \"./site\" }\nmoved {\n  from = module.b\n  to = module.a\n}\n"), []byte("module \"a\" { source = \"../site\" }\nvariable \"x\" { default = 1 }\n"))
+	f.Fuzz(func(t *testing.T, root, module []byte) {
+		src := lang.Source{Files: []lang.File{{Name: "fuzz.hcl", Bytes: root}}, Name: "fuzz", Modules: map[string]lang.Module{}}
+		for _, dir := range []string{"site", "site/probe", "front/probe", "probe"} {
+			src.Modules[dir] = lang.Module{Files: []lang.File{{Name: dir + "/main.hcl", Bytes: module}}}
+		}
+		if bad := check(src); bad != "" {
+			t.Error(bad)
+		}
 	})
 }

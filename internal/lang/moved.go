@@ -57,8 +57,8 @@ func (m Move) path(p addr.Module) (addr.Module, bool) {
 	return to, true
 }
 
-// moves reads the moved blocks: addresses, never evaluated.
-func (p *parser) moves() {
+// moved reads the moved blocks: addresses, never evaluated.
+func (p *parser) moved() {
 	from, to := map[addr.Noun]Move{}, map[addr.Noun]Move{}
 	for _, b := range p.c.moved {
 		m := Move{Range: b.rng}

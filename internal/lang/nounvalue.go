@@ -21,7 +21,7 @@ func (n *need) add(r ref, s site) {
 	switch {
 	case r.attr != "":
 		n.attrs[r.attr] = true
-	case !s.handle && !r.plain:
+	case (!s.handle || r.root == string(addr.ModuleCall)) && !r.plain:
 		n.all = true
 	}
 }
@@ -98,7 +98,7 @@ func (e *evaluator) attribute(b *block, inst *instance, a attribute) result {
 	case a.name == "id":
 		return result{val: cty.StringVal(noun.String()), ok: true}
 	case noun.Kind == addr.Experiment:
-		if r, have := e.results[noun.Label]; have {
+		if r, have := e.results[noun.Name()]; have {
 			return result{val: r.value(a.name), ok: true}
 		}
 		return unknown
@@ -116,7 +116,7 @@ func (e *evaluator) attribute(b *block, inst *instance, a attribute) result {
 	}
 	spec, _ := b.spec.arg(a.name)
 	return e.node(noun.String()+"."+a.name, spec.phase, arg.Expr.Range(), func() result {
-		r := e.eval(arg.Expr, site{phase: spec.phase, inst: inst})
+		r := e.eval(arg.Expr, site{phase: spec.phase, inst: inst, in: b.in})
 		if !r.ok {
 			return result{val: cty.DynamicVal}
 		}

@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/hashicorp/hcl/v2"
@@ -25,6 +26,7 @@ type block struct {
 	spec   *blockSpec
 	label  string
 	noun   addr.Noun // zero for blocks that nobody refers to by noun
+	in     *Config   // the module that it stands in; nil for nested blocks
 	args   map[string]*hclsyntax.Attribute
 	nested []*block
 	rng    hcl.Range       // the header
@@ -61,10 +63,12 @@ func (b *block) title() string {
 	return fmt.Sprintf("%s %q", b.spec.name, b.label)
 }
 
-// Config is a parsed topology: its grammar and its references are right, its
-// values are not known yet.
+// Config is a parsed topology, or a module of one: its grammar and its
+// references are right, its values are not known yet.
 type Config struct {
 	src       Source
+	dir       string      // of its files
+	path      addr.Module // "" at the root
 	lab       *block
 	provider  *block
 	variables []*variable
@@ -76,8 +80,15 @@ type Config struct {
 	checks     []*block
 	outputs    []*block
 	moved      []*block
-	moves      []Move
+	moves      []Move // addresses as this module sees them
 	info       map[hclsyntax.Expression]*exprInfo
+
+	parent   *Config            // nil at the root
+	call     *block             // by which the parent calls this module
+	from     *instance          // of the call; nil in a pattern
+	calls    []*block           // module blocks, declared order
+	children map[string]*Config // patterns of the modules called, by label
+	phases   map[string]phase   // in which variables and outputs have a value
 }
 
 // Source returns the text that the configuration was parsed from.
@@ -87,58 +98,99 @@ func (c *Config) Source() Source { return c.src }
 type local struct {
 	name  string
 	attr  *hclsyntax.Attribute
+	in    *Config
 	phase phase // the earliest phase in which it can be evaluated
 	state int   // of the phase's computation: 0 open, 1 under way, 2 known
 }
 
-type parser struct {
-	c        *Config
+// tree is a topology with all its modules.
+type tree struct {
+	src      Source
 	problems problems
-	firsts   map[string]hcl.Range // first declaration of each name
+	configs  []*Config // the root and the patterns of modules
+	bodies   []*hclsyntax.Body
+	info     map[hclsyntax.Expression]*exprInfo
+	broken   bool // a file does not follow HCL's syntax
+}
+
+type parser struct {
+	*tree
+	c      *Config
+	firsts map[string]hcl.Range // first declaration of each name
+}
+
+func newConfig(t *tree, dir string, path addr.Module) *Config {
+	c := &Config{src: t.src, dir: dir, path: path, locals: map[string]*local{}, byNoun: map[addr.Noun]*block{}, info: t.info,
+		children: map[string]*Config{}, phases: map[string]phase{}}
+	t.configs = append(t.configs, c)
+	return c
 }
 
 // Parse reads the grammar of all files, names and references included. When it
 // returns errors the configuration is nil; they are all that can be found
 // without the values of variables.
 func Parse(src Source) (*Config, diag.Diagnostics) {
-	c := &Config{src: src, locals: map[string]*local{}, byNoun: map[addr.Noun]*block{}, info: map[hclsyntax.Expression]*exprInfo{}}
-	p := &parser{c: c, firsts: map[string]hcl.Range{}}
+	t := &tree{src: src, info: map[hclsyntax.Expression]*exprInfo{}}
+	c := newConfig(t, src.Root, "")
+	p := &parser{tree: t, c: c}
+	p.files(src.Files)
+	if d := tooOld(t.bodies, src.Version); d != nil {
+		return nil, diag.Diagnostics{*d}
+	}
+	if t.broken { // half a file yields misleading messages
+		return nil, t.problems.sorted()
+	}
+	for _, c := range t.configs {
+		p.in(c).variables()
+	}
+	for _, c := range t.configs {
+		p.in(c).references()
+		p.in(c).moved()
+		if c.parent != nil {
+			p.in(c.parent).inputs(c.call, c)
+		}
+	}
+	if t.problems.list.HasErrors() {
+		t.problems.add(c.further(Inputs{})...)
+		return nil, t.problems.sorted()
+	}
+	return c, t.problems.sorted()
+}
+
+// files reads the grammar of a module's files, and of the modules that they call.
+func (p *parser) files(files []File) {
+	p.firsts = map[string]hcl.Range{}
 	var bodies []*hclsyntax.Body
-	for _, f := range src.Files {
+	for _, f := range files {
 		if body := p.syntax(f); body != nil {
 			bodies = append(bodies, body)
 		}
 	}
-	if d := tooOld(bodies, src.Version); d != nil {
-		return nil, diag.Diagnostics{*d}
-	}
-	if p.problems.list.HasErrors() { // half a file yields misleading messages
-		return nil, p.problems.sorted()
+	if p.c.parent == nil {
+		p.bodies = bodies
 	}
 	for _, body := range bodies {
 		p.root(body)
 	}
-	p.variables()
-	p.references()
-	p.moves()
-	if p.problems.list.HasErrors() {
-		p.problems.add(c.further(Inputs{})...)
-		return nil, p.problems.sorted()
+	for _, call := range p.c.calls {
+		p.child(call)
 	}
-	return c, p.problems.sorted()
 }
 
 func (p *parser) syntax(f File) *hclsyntax.Body {
 	if len(f.Bytes) > maxFileBytes {
+		p.broken = true
 		p.problems.add(tooLarge(f.Name, len(f.Bytes)))
 		return nil
 	}
 	if d, bad := tooDeep(f.Bytes, f.Name); bad {
+		p.broken = true
 		p.problems.add(d)
 		return nil
 	}
 	file, ds := hclsyntax.ParseConfig(f.Bytes, f.Name, hcl.InitialPos)
 	if ds.HasErrors() {
+		p.broken = true
 		p.problems.add(syntaxProblems(ds)...)
 		return nil
 	}
@@ -232,11 +284,16 @@ func (p *parser) place(b *block) {
 	if b == nil {
 		return
 	}
+	b.in = p.c
+	if p.c.parent != nil && (b.spec.name == "lab" || b.spec.name == "provider") {
+		p.problems.add(diag.Errorf("Only in the root", "Move it into the topology that calls the module.", "A module has no %s block.", b.spec.name).At(b.rng))
+		return
+	}
 	switch b.spec.name {
 	case "locals":
 		for _, a := range b.sortedArgs() {
 			if p.first("local."+a.Name, a.NameRange) {
-				l := &local{name: a.Name, attr: a}
+				l := &local{name: a.Name, attr: a, in: p.c}
 				p.c.locals[a.Name] = l
 				p.c.localOrder = append(p.c.localOrder, l)
 			}
@@ -254,6 +311,9 @@ func (p *parser) place(b *block) {
 			p.c.provider = b
 		}
 	case "variable":
+		if p.c.parent != nil && slices.Contains(reservedInputs, b.label) {
+			p.problems.add(diag.Errorf("Reserved name", "Choose another name.", "Every module block has an argument %q, so the variable could never be set.", b.label).At(b.rng))
+		}
 		if p.first("var."+b.label, b.rng) {
 			p.c.variables = append(p.c.variables, &variable{name: b.label, block: b})
 		}
@@ -263,15 +323,21 @@ func (p *parser) place(b *block) {
 		}
 	case "moved":
 		p.c.moved = append(p.c.moved, b)
+	case "module":
+		b.noun = addr.N(addr.ModuleCall, b.label).In(p.c.path)
+		if p.first(addr.N(addr.ModuleCall, b.label).String(), b.rng) {
+			p.c.calls = append(p.c.calls, b)
+		}
 	case "output":
 		if p.first("output."+b.label, b.rng) {
 			p.c.outputs = append(p.c.outputs, b)
 		}
 	default:
-		b.noun = addr.N(addr.Kind(b.spec.name), b.label)
-		if p.first(b.noun.String(), b.rng) {
+		local := addr.N(addr.Kind(b.spec.name), b.label)
+		b.noun = local.In(p.c.path)
+		if p.first(local.String(), b.rng) {
 			p.c.nouns = append(p.c.nouns, b)
-			p.c.byNoun[b.noun] = b
+			p.c.byNoun[local] = b
 		}
 	}
 }

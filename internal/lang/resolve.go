@@ -2,6 +2,7 @@ package lang
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -26,7 +27,7 @@ func (c *Config) Resolve(sk *Skeleton, addresses map[string]netip.Addr) (*Topolo
 
 func (c *Config) resolver(sk *Skeleton, addresses map[string]netip.Addr) *evaluator {
 	e := newEvaluator(c, phaseArguments)
-	e.vars, e.addresses = sk.vars, addresses
+	e.vars, e.secrets, e.addresses = sk.vars, slices.Clone(sk.secrets), addresses
 	if e.addresses == nil {
 		e.addresses = map[string]netip.Addr{}
 	}
@@ -43,6 +44,7 @@ func (e *evaluator) topology(sk *Skeleton) *Topology {
 		}
 	}
 	e.lab(t)
+	e.insides()
 	e.eachInstance(func(b *block, inst *instance) {
 		switch kind := b.noun.Kind; {
 		case kind == addr.Network:
@@ -77,12 +79,12 @@ func (e *evaluator) topology(sk *Skeleton) *Topology {
 
 // eachInstance walks the blocks in declared order, instances in theirs.
 func (e *evaluator) eachInstance(f func(b *block, inst *instance)) {
-	for _, b := range e.c.nouns {
+	e.eachBlock(func(b *block) {
 		ex := e.expand(b)
 		for i := range ex.instances {
 			f(b, &ex.instances[i])
 		}
-	}
+	})
 }
 
 func (e *evaluator) lab(t *Topology) {

@@ -15,21 +15,22 @@ const minSecret = 4
 // topology: its values carry no marks any more.
 func (c *Config) Redact(sk *Skeleton, message string) string {
 	e := newEvaluator(c, phaseNames)
-	e.vars = sk.vars
+	e.secrets = sk.secrets
 	return e.redact(message)
+}
+
+// hide remembers the texts of a sensitive value.
+func (e *evaluator) hide(v cty.Value) {
+	for _, s := range texts(v) {
+		if !contains(e.secrets, s) {
+			e.secrets = append(e.secrets, s)
+		}
+	}
 }
 
 // redact takes the texts of sensitive variables out of a message. Rules speak
 // of plain values, which carry no marks any more.
 func (e *evaluator) redact(message string) string {
-	if e.secrets == nil {
-		e.secrets = []string{}
-		for _, v := range e.c.variables {
-			if r := e.vars[v.name]; v.secret && r.ok {
-				e.secrets = append(e.secrets, texts(r.val)...)
-			}
-		}
-	}
 	for _, s := range e.secrets {
 		message = strings.ReplaceAll(message, s, "(sensitive)")
 		quoted := strconv.Quote(s)

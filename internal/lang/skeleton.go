@@ -21,7 +21,8 @@ type Skeleton struct {
 	// Moves are the moved blocks.
 	Moves []Move
 
-	vars map[string]result // the variables' values, for the later phases
+	vars    map[string]result // the variables' values, for the later phases
+	secrets []string          // texts of sensitive variables
 }
 
 // SkeletonNetwork is a network with its prefix.
@@ -73,7 +74,7 @@ func (c *Config) Skeleton(in Inputs) (*Skeleton, diag.Diagnostics) {
 		e.problems.add(c.further(in)...)
 		return nil, e.problems.sorted()
 	}
-	sk.vars = e.vars
+	sk.vars, sk.secrets = e.vars, e.secrets
 	return sk, e.problems.sorted()
 }
 
@@ -101,25 +102,28 @@ func (c *Config) further(in Inputs) diag.Diagnostics {
 }
 
 func (e *evaluator) skeleton() *Skeleton {
-	sk := &Skeleton{Moves: e.c.moves}
-	for _, b := range e.c.nouns {
-		ex := e.expand(b)
-		for i := range ex.instances {
-			inst := &ex.instances[i]
-			sk.Nouns = append(sk.Nouns, b.noun.At(inst.key))
-			switch kind := b.noun.Kind; {
-			case kind == addr.Network:
-				sk.addNetwork(e, b, inst)
-			case kind.Machine():
-				sk.addMachine(e, b, inst)
-			case kind == addr.Service:
-				for _, ip := range e.vips(b, inst) {
-					n := b.noun.At(inst.key)
-					sk.VIPs = append(sk.VIPs, SkeletonVIP{Service: n, Address: ip, Range: e.placeOr(b, n.String()+"/"+vipArg(b))})
-				}
-			}
+	sk := &Skeleton{}
+	for _, c := range e.configs() {
+		for _, m := range c.moves {
+			m.From, m.To = m.From.In(c.path.Join(m.From.Module)), m.To.In(c.path.Join(m.To.Module))
+			sk.Moves = append(sk.Moves, m)
 		}
 	}
+	e.insides()
+	e.eachInstance(func(b *block, inst *instance) {
+		n := b.noun.At(inst.key)
+		sk.Nouns = append(sk.Nouns, n)
+		switch kind := n.Kind; {
+		case kind == addr.Network:
+			sk.addNetwork(e, b, inst)
+		case kind.Machine():
+			sk.addMachine(e, b, inst)
+		case kind == addr.Service:
+			for _, ip := range e.vips(b, inst) {
+				sk.VIPs = append(sk.VIPs, SkeletonVIP{Service: n, Address: ip, Range: e.placeOr(b, n.String()+"/"+vipArg(b))})
+			}
+		}
+	})
 	return sk
 }
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -38,6 +39,9 @@ type Source struct {
 	AutoVars []File
 	// Root is the directory of the files, "" for a builtin topology.
 	Root string
+	// Modules are the directories that module blocks name, by their paths as they
+	// are seen from where Root is seen from.
+	Modules map[string]Module
 	// Version is the running version, "" to skip: a topology that requires
 	// another is refused before anything else in it is looked at.
 	Version string
@@ -46,14 +50,28 @@ type Source struct {
 	Name string
 }
 
+// Module is the text of a module's directory. Trouble says why it could not be
+// read, "" when it was.
+type Module struct {
+	Files   []File
+	Trouble string `json:",omitempty"`
+}
+
+// All returns all files: of the topology, of its modules, and those with variables.
+func (s Source) All() []File {
+	out := append(slices.Clone(s.Files), s.AutoVars...)
+	for _, dir := range sortedKeys(s.Modules) {
+		out = append(out, s.Modules[dir].Files...)
+	}
+	return out
+}
+
 // Text returns the bytes of the file that messages call name, for showing a
 // snippet, or nil.
 func (s Source) Text(name string) []byte {
-	for _, list := range [][]File{s.Files, s.AutoVars} {
-		for _, f := range list {
-			if f.Name == name {
-				return f.Bytes
-			}
+	for _, f := range s.All() {
+		if f.Name == name {
+			return f.Bytes
 		}
 	}
 	return nil
@@ -66,8 +84,17 @@ func BuiltinSource(name string, text []byte) Source {
 }
 
 // ReadSource reads a topology: a file alone, or all .hcl files of a directory
-// (not of those below) with its *.auto.lvslab.vars.
+// (not of those below) with its *.auto.lvslab.vars; and the modules that they
+// call.
 func ReadSource(path string) (Source, diag.Diagnostics) {
+	src, ds := readRoot(path)
+	if !ds.HasErrors() {
+		src.readModules()
+	}
+	return src, ds
+}
+
+func readRoot(path string) (Source, diag.Diagnostics) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

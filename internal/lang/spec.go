@@ -127,6 +127,7 @@ var rootSpecs = []*blockSpec{
 	{name: "check", label: "the check's name", blocks: []nestedSpec{{assertSpec, 1, 0}}},
 	{name: "output", label: "the output's name", args: args(req(phaseResults, "value"), opt(phaseNames, "description", "sensitive"),
 		hnd(phaseNames, false, "depends_on"))},
+	{name: "module", label: "the module's name", instances: true, open: true, args: args(perInstance, req(phaseNames, "source"))},
 	{name: "moved", args: args(hnd(phaseNames, true, "from"), hnd(phaseNames, true, "to"))},
 }
 
@@ -150,7 +151,6 @@ func rootNames() []string {
 // foreignBlocks are block types that a user may well try, with what to do instead.
 var foreignBlocks = map[string][2]string{
 	"image":     {"this version has no images of the user's own yet", "Leave the block out: machines use the built-in image."},
-	"module":    {"this version has no modules yet", "Write the module's blocks into this directory: all .hcl files of a directory make one topology."},
 	"terraform": {"this is not Terraform's configuration language", "For required_version use lab \"NAME\" { required_version = \"…\" }."},
 	"resource":  {"lvslab has no resource blocks: its blocks are the nouns of the trade", "Write network, client, director, backend, tunnel, service or experiment."},
 	"data":      {"lvslab has no data blocks: a topology reads nothing outside itself", "Use a variable."},

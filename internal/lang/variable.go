@@ -141,10 +141,15 @@ func (p *parser) constant(v *variable, a *hclsyntax.Attribute, want cty.Type) (c
 
 // convert applies the type and its optional attributes' defaults.
 func (v *variable) convert(val cty.Value) (cty.Value, error) {
+	val, marks := val.UnmarkDeepWithPaths()
 	if v.defaults != nil && !val.IsNull() && val.IsKnown() {
 		val = v.defaults.Apply(val)
 	}
-	return convert.Convert(val, v.typ)
+	val, err := convert.Convert(val, v.typ)
+	if err != nil || len(marks) == 0 {
+		return val, err
+	}
+	return val.Mark(sensitive), nil // which part it was may have changed
 }
 
 // setting is one value for a variable from outside.
@@ -238,14 +243,13 @@ func (e *evaluator) bindVariables(in Inputs) {
 	given := e.c.settings(in, &e.problems)
 	for _, v := range e.c.variables {
 		val, ok := e.variableValue(v, given)
-		if v.secret && val != cty.NilVal {
-			val = val.Mark(sensitive)
+		if e.vars[v.name] = (result{val: val}); ok {
+			e.vars[v.name] = e.guarded(v, val)
 		}
-		e.vars[v.name] = result{val: val, ok: ok}
 	}
 	for _, v := range e.c.variables {
 		if e.vars[v.name].ok {
-			e.validateVariable(v)
+			e.validateVariable(v, phaseNames)
 		}
 	}
 }
@@ -318,18 +322,19 @@ func (e *evaluator) settingValue(v *variable, s setting) (cty.Value, bool) {
 	return cty.NilVal, false
 }
 
-func (e *evaluator) validateVariable(v *variable) {
+func (e *evaluator) validateVariable(v *variable, at phase) {
 	for _, n := range v.block.nested {
 		cond, msg := n.args["condition"], n.args["error_message"]
 		if cond == nil || msg == nil {
 			continue
 		}
-		r := e.eval(cond.Expr, site{phase: phaseNames})
+		here := site{phase: at, in: v.block.in}
+		r := e.eval(cond.Expr, here)
 		ok, known := e.truth(r, "condition of a validation")
 		if !known || ok {
 			continue
 		}
-		text := e.message(e.eval(msg.Expr, site{phase: phaseNames}))
+		text := e.message(e.eval(msg.Expr, here))
 		d := diag.Errorf("Value not allowed", fmt.Sprintf("Give variable %q another value.", v.name), "Variable %q: %s", v.name, text).At(cond.Expr.Range())
 		d.Values = involved(cond.Expr, r.ctx)
 		e.problems.add(d)

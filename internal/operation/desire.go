@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
@@ -59,7 +58,7 @@ func combine(hashes []string) string {
 func (l trialList) of(e lang.Experiment) []experiment.Trial {
 	var out []experiment.Trial
 	for _, t := range l.trials {
-		if t.Experiment == e.Noun.Label {
+		if t.Experiment == e.Noun.Name() {
 			out = append(out, t)
 		}
 	}
@@ -98,7 +97,7 @@ func (l trialList) describe(t *lang.Topology) []string {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("%s: %d runs, %d treatments × %d blocks on %s, order drawn from seed %d",
-			addr.N(addr.Experiment, e.Noun.Label), len(mine), len(mine)/e.Iterations, e.Iterations, e.Service, e.Seed))
+			e.Noun, len(mine), len(mine)/e.Iterations, e.Iterations, e.Service, e.Seed))
 	}
 	return lines
 }

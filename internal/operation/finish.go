@@ -75,11 +75,11 @@ func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow) 
 	for _, e := range t.Experiments {
 		var mine []artifact.Run
 		for _, r := range runs {
-			if r.Experiment == e.Noun.Label {
+			if r.Experiment == e.Noun.Name() {
 				mine = append(mine, r)
 			}
 		}
-		out[e.Noun.Label] = experiment.Result(mine, rows)
+		out[e.Noun.Name()] = experiment.Result(mine, rows)
 	}
 	return out
 }

@@ -77,9 +77,9 @@ func (a *applying) resultSpace(list trialList) uint64 {
 	return need
 }
 
-func (a *applying) experiment(label string) (lang.Experiment, bool) {
+func (a *applying) experiment(name string) (lang.Experiment, bool) {
 	for _, e := range a.study.topology.Experiments {
-		if e.Noun.Label == label {
+		if e.Noun.Name() == name {
 			return e, true
 		}
 	}

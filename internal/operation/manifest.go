@@ -48,7 +48,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 		}
 	}
 	for _, e := range a.study.topology.Experiments {
-		m.Seeds[e.Noun.Label] = e.Seed
+		m.Seeds[e.Noun.Name()] = e.Seed
 	}
 	for _, t := range a.todo {
 		m.RunOrder = append(m.RunOrder, t.RunID)
@@ -162,7 +162,7 @@ func (a *applying) facts() []verdict.Facts {
 	for _, e := range a.study.topology.Experiments {
 		svc, _ := a.study.topology.Service(e.Service)
 		f := verdict.Facts{
-			Experiment: e.Noun.Label, Service: e.Service.String(), Scheduler: svc.Scheduler, OnePacket: svc.OnePacket,
+			Experiment: e.Noun.Name(), Service: e.Service.String(), Scheduler: svc.Scheduler, OnePacket: svc.OnePacket,
 			Flags: svc.Flags, Protocol: e.Load.Protocol, Forward: svc.Forward, Persistence: svc.Persistence != nil,
 			Blocks: e.Iterations, Accelerator: string(a.accel),
 		}
@@ -203,12 +203,23 @@ func sum(list []int) (n int) {
 	return n
 }
 
-// inputName is a source file's name inside the artifact.
-func inputName(name string) string {
+// inputName is a source file's name inside the artifact: its path from the
+// topology's directory, where what lies above that is in directories called up.
+func inputName(root, name string) string {
 	if b, ok := strings.CutPrefix(name, builtinPrefix); ok {
 		return b + lang.Extension
 	}
-	return filepath.Base(name)
+	rel, err := filepath.Rel(root, name)
+	if err != nil {
+		return filepath.Base(name)
+	}
+	steps := strings.Split(filepath.ToSlash(rel), "/")
+	for i, s := range steps {
+		if s == ".." {
+			steps[i] = "up"
+		}
+	}
+	return strings.Join(steps, "/")
 }
 
 func variablesJSON(vars map[string]cty.Value) ([]byte, error) {

@@ -79,10 +79,8 @@ func (a *applying) openResult(context.Context) (*artifact.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, list := range [][]lang.File{a.study.source.Files, a.study.source.AutoVars} {
-		for _, f := range list {
-			err = errors.Join(err, w.AddInput(inputName(f.Name), f.Bytes))
-		}
+	for _, f := range a.study.source.All() {
+		err = errors.Join(err, w.AddInput(inputName(a.study.source.Root, f.Name), f.Bytes))
 	}
 	vars, verr := variablesJSON(a.study.topology.Variables)
 	planned, perr := a.planJSON()

@@ -98,6 +98,9 @@ func (a *applying) idleText() string {
 	return "Nothing to do: what exists is what the topology asks for."
 }
 
+// widestName is the longest address that others are aligned to.
+const widestName = 48
+
 // inventory lists what is to be created, one line a block.
 func (a *applying) inventory() string {
 	var b strings.Builder
@@ -113,9 +116,14 @@ func (a *applying) inventory() string {
 			}
 		}
 	}
+	var names, texts []string
+	width := 22
 	line := func(noun addr.Noun, format string, args ...any) {
 		if created[noun] {
-			fmt.Fprintf(&b, "  + %-22s %s\n", noun, fmt.Sprintf(format, args...))
+			names, texts = append(names, noun.String()), append(texts, fmt.Sprintf(format, args...))
+			if w := len(noun.String()); w <= widestName {
+				width = max(width, w)
+			}
 		}
 	}
 	for _, n := range t.Networks {
@@ -138,10 +146,13 @@ func (a *applying) inventory() string {
 		line(tn.Noun, "%s %s → %s", tn.Type, tn.Remote, tn.Local)
 	}
 	for _, z := range t.Zones {
-		line(z.Noun, "%s, %d records", z.Name, len(z.Records))
+		line(z.Noun, "%s, %s", z.Name, count(len(z.Records), "record"))
 	}
 	for _, s := range t.Services {
 		line(s.Noun, "%s", serviceLine(s))
+	}
+	for i, n := range names {
+		fmt.Fprintf(&b, "  + %-*s %s\n", width, n, texts[i])
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
@@ -152,7 +163,10 @@ func serviceLine(s lang.Service) string {
 		vips = append(vips, v.String())
 	}
 	for _, r := range s.RealServers {
-		name := strings.TrimPrefix(r.Backend.String(), "backend.")
+		name := r.Backend.Name() + r.Backend.Key.String()
+		if r.Backend.Module == s.Noun.Module {
+			name = r.Backend.Label + r.Backend.Key.String()
+		}
 		if r.Weight != 1 {
 			name += fmt.Sprintf(" (weight %d)", r.Weight)
 		}

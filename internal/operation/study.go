@@ -67,10 +67,8 @@ func (s *Settings) read(path string) (lang.Source, diag.Diagnostics) {
 
 // configure parses a source that has been read, with what reading had to say.
 func (s *Settings) configure(src lang.Source, ds diag.Diagnostics) (*study, error) {
-	for _, list := range [][]lang.File{src.Files, src.AutoVars} {
-		for _, f := range list {
-			s.remember(map[string][]byte{f.Name: f.Bytes})
-		}
+	for _, f := range src.All() {
+		s.remember(map[string][]byte{f.Name: f.Bytes})
 	}
 	if ds.HasErrors() {
 		return nil, ds.Err()

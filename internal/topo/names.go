@@ -52,6 +52,15 @@ func mac(lineage, what string, try int) string {
 // another's: 8 hex digits of the lineage.
 func Tag(lineage string) string { return digest("tag", lineage)[:8] }
 
+// path is slug with the labels and keys of the modules before it: site-0-ns-0.
+func path(n addr.Noun) string {
+	var steps []string
+	for _, call := range append(n.Module.Calls(), n) {
+		steps = append(steps, slug(call))
+	}
+	return strings.Join(steps, "-")
+}
+
 // slug writes label and key with letters, digits and dashes: ns-0.
 func slug(n addr.Noun) string {
 	s := n.Label
@@ -103,7 +112,7 @@ func device(label string, used map[string]bool) string {
 // host makes a host name, unique among used: ns-0, or backend-ns-0 when
 // another kind has that name.
 func host(n addr.Noun, used map[string]bool) string {
-	base := strings.ToLower(strings.ReplaceAll(slug(n), "_", "-"))
+	base := strings.ToLower(strings.ReplaceAll(path(n), "_", "-"))
 	name := strings.Trim(short(base, hostNameMax), "-")
 	if used[name] || name == "localhost" {
 		name = strings.Trim(short(string(n.Kind)+"-"+base, hostNameMax), "-")
@@ -123,9 +132,9 @@ var endsInIndex = regexp.MustCompile(`-[0-9]+$`)
 // the plain form could be another noun's too, or is long, a digest of the
 // address stands behind it.
 func libvirtName(lineage string, n addr.Noun) string {
-	s := string(n.Kind) + "-" + slug(n)
+	s := string(n.Kind) + "-" + path(n)
 	_, named := n.Key.AsName()
-	if named || len(s) > 40 || n.Key.IsNone() && endsInIndex.MatchString(n.Label) {
+	if named || n.Module != "" || len(s) > 40 || n.Key.IsNone() && endsInIndex.MatchString(n.Label) {
 		s = short(s, 33) + "-" + digest("noun", n.String())[:6]
 	}
 	return "lvslab-" + Tag(lineage) + "-" + s

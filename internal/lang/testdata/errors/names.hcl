@@ -10,9 +10,6 @@ network "wan" {
 
 resource "libvirt_domain" "x" {}
 
-module "lab" {
-  source = "./lab"
-}
 
 image "mine" {}
 

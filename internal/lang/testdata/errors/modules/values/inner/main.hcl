@@ -1,0 +1,2 @@
+variable "x" {}
+output "out" { value = var.x }
