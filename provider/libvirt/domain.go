@@ -244,7 +244,7 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 		}
 		if persistent != 0 {
 			// Somebody has defined it: with its definition it would come back.
-			if err := l.DomainUndefineFlags(dom, rpc.DomainUndefineManagedSave|rpc.DomainUndefineNvram); err != nil {
+			if err := l.DomainUndefineFlags(dom, undefineAll); err != nil {
 				return err
 			}
 		}
@@ -263,6 +263,12 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 	}
 	return p.removeSockets(d)
 }
+
+// undefineAll takes with a definition all that would make libvirt refuse to
+// drop it: a saved state, snapshots, firmware variables, checkpoints. The flags
+// are those of libvirt 8.0, the oldest that lvslab works with.
+const undefineAll = rpc.DomainUndefineManagedSave | rpc.DomainUndefineSnapshotsMetadata |
+	rpc.DomainUndefineNvram | rpc.DomainUndefineCheckpointsMetadata
 
 // Owned is a domain that bears a lab's mark.
 type Owned struct {

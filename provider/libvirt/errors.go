@@ -42,9 +42,20 @@ type cause struct {
 	summary, remedy string
 }
 
-// causes are tried from top to bottom: a message says more than a code, because
-// libvirt reports all that QEMU says as an internal error.
+// causes are tried from top to bottom. libvirt reports all that QEMU says as one
+// code, an internal error, so there a message says more. It chooses what people
+// are told and nothing else: whatever is decided is decided by codes.
 var causes = []cause{
+	{text: "apparmor", summary: "AppArmor does not allow it",
+		remedy: "Look for DENIED in the kernel's log (dmesg), let the profile reach the file named there, or use the embedded hypervisor: provider \"libvirt\" { uri = \"embedded\" }."},
+	{text: "selinux", summary: "SELinux does not allow it",
+		remedy: "Look with ausearch -m avc what was denied; move the lab below a directory that libvirt may label, or use the embedded hypervisor."},
+	{text: "security context", summary: "SELinux does not allow it",
+		remedy: "Look with ausearch -m avc what was denied; move the lab below a directory that libvirt may label, or use the embedded hypervisor."},
+	{text: "support machine type", summary: "QEMU lacks the machine type",
+		remedy: "lvslab needs QEMU 7.0 or later with the machine type named here: install qemu-system-x86; lvslab doctor shows what is installed."},
+	{text: "unsupported machine type", summary: "QEMU lacks the machine type",
+		remedy: "lvslab needs QEMU 7.0 or later with the machine type named here: install qemu-system-x86; lvslab doctor shows what is installed."},
 	{text: "cannot allocate memory", summary: "Not enough memory",
 		remedy: "End other programs or labs, or give the lab's machines less memory (memory = \"192MiB\")."},
 	{codes: []rpc.ErrorNumber{rpc.ErrNoMemory}, summary: "Not enough memory",
@@ -65,7 +76,9 @@ var causes = []cause{
 		remedy: "Install what it runs: apt-get install --no-install-recommends iptables; the embedded hypervisor needs none."},
 	{text: "unable to create bridge", summary: "The bridge cannot be made",
 		remedy: "Look with ip link whether a device of that name exists; load the module: modprobe bridge."},
-	{text: "already in use by interface", summary: "The bridge's name is taken",
+	{text: "network is already in use by interface", summary: "The network's addresses are in use",
+		remedy: "The interface named here has addresses of the same subnet: give the network another cidr, or end what uses it."},
+	{text: "bridge name", summary: "The bridge's name is taken",
 		remedy: "Another network or program made it: look with ip link, and end the other lab or rename the network."},
 	{text: "failed to get \"write\" lock", summary: "The image is in use",
 		remedy: "End the program that writes to the image, then apply again."},
