@@ -39,9 +39,7 @@ func (h *Human) Emit(e operation.Event) {
 	case operation.ResourceEvent:
 		h.resourceEvent(e)
 	case operation.PlanEvent:
-		if e.Text != "" {
-			h.println(e.Text)
-		}
+		h.unlessEmpty(e.Text)
 	case operation.RunEvent:
 		h.runEvent(e)
 	case operation.DiagnosticEvent:
@@ -51,7 +49,7 @@ func (h *Human) Emit(e operation.Event) {
 	case operation.NoticeEvent:
 		h.println(e.Text)
 	case operation.ReportEvent:
-		h.println(e.Text)
+		h.unlessEmpty(e.Text)
 	case operation.OutputsEvent:
 		h.println(e.Text)
 	case operation.SummaryEvent:
@@ -164,6 +162,12 @@ func (h *Human) println(text string) {
 	h.clearLive()
 	fmt.Fprintln(h.out, text)
 	h.showLive()
+}
+
+func (h *Human) unlessEmpty(text string) {
+	if text != "" {
+		h.println(text)
+	}
 }
 
 func (h *Human) setLive(text string) {

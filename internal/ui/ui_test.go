@@ -99,6 +99,16 @@ func TestHumanPlainLines(t *testing.T) {
 	}
 }
 
+func TestNothingToSayIsNoLine(t *testing.T) {
+	var out bytes.Buffer
+	h := NewHuman(&out, &out)
+	h.Emit(operation.PlanEvent{})
+	h.Emit(operation.ReportEvent{Kind: "state_list"})
+	if out.Len() > 0 {
+		t.Errorf("%q", out.String())
+	}
+}
+
 func TestJSONLines(t *testing.T) {
 	var out bytes.Buffer
 	j := NewJSON(&out)
