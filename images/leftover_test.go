@@ -48,6 +48,15 @@ func TestUnfinishedTemplates(t *testing.T) {
 	if _, err := os.Stat(left); err != nil {
 		t.Errorf("removed under a process that does not end: %v", err)
 	}
+	var said []string
+	other, err := BuildTemplate(t.Context(), template("k2"), TemplateOptions{CacheDir: cache, Make: making(&count, nil),
+		Abandoned: func(string) error { return busy }, Progress: func(step string) { said = append(said, step) }})
+	if err != nil || len(said) != 1 || !strings.Contains(said[0], busy.Error()) {
+		t.Errorf("beside one that does not end: %v, said %q", err, said)
+	}
+	if err := dropTemplate(other.Dir); err != nil {
+		t.Error(err)
+	}
 	var ended []string
 	if err := SweepTemplates(cache, func(dir string) error { ended = append(ended, dir); return nil }); err != nil || len(ended) != 1 {
 		t.Errorf("%v, %v", ended, err)

@@ -187,7 +187,8 @@ func BuildTemplate(ctx context.Context, t Template, o TemplateOptions) (Template
 		return old, nil
 	}
 	if err := sweepTemplates(root, o.Abandoned); err != nil {
-		return Template{}, err
+		// It stays until it can be ended, for example when its libvirt runs again.
+		o.Progress("an earlier template is left unfinished: " + err.Error())
 	}
 	pruneTemplates(o.CacheDir, time.Now())
 	if err := checkSpace(root, "a template", 2*uint64(t.Memory)+templateSpare); err != nil {
@@ -198,6 +199,9 @@ func BuildTemplate(ctx context.Context, t Template, o TemplateOptions) (Template
 		return Template{}, fmt.Errorf("make a directory for the template: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // QEMU may run as another user
+		return Template{}, err
+	}
 	path := filepath.Join(dir, memoryFile)
 	if err := o.Make(ctx, dir, path); err != nil {
 		return Template{}, full(o.CacheDir, err)
@@ -247,23 +251,26 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// sweepTemplates removes what interrupted builds left behind.
+// sweepTemplates removes what interrupted builds left behind, but not under
+// those that cannot be ended.
 func sweepTemplates(root string, abandoned func(dir string) error) error {
 	left, err := filepath.Glob(filepath.Join(root, buildPrefix+"*"))
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, dir := range left {
 		if abandoned != nil {
 			if err := abandoned(dir); err != nil {
-				return fmt.Errorf("end an interrupted build: %w", err)
+				failed = append(failed, fmt.Errorf("end an interrupted build: %w", err))
+				continue
 			}
 		}
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove an unfinished template: %w", err)
+			failed = append(failed, fmt.Errorf("remove an unfinished template: %w", err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // pruneTemplates makes room for one more. A clone that is being made keeps the

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,26 +47,6 @@ func (s *site) holder() int {
 func pipesOf(holder int) []string {
 	found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/root/run/lvslab/tmp/*.pipe", holder))
 	return found
-}
-
-// inside returns the process of that name in the holder's namespace.
-func inside(t *testing.T, holder int, name string) int {
-	t.Helper()
-	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid_for_children", holder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, _ := filepath.Glob("/proc/[0-9]*/comm")
-	for _, path := range names {
-		comm, err := os.ReadFile(path)
-		ns, nserr := os.Readlink(filepath.Join(filepath.Dir(path), "ns", "pid"))
-		if err == nil && nserr == nil && ns == want && strings.TrimSpace(string(comm)) == name {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			return pid
-		}
-	}
-	t.Fatalf("no %s in the namespace of process %d", name, holder)
-	return 0
 }
 
 // whole demands that n machines run and answer, and that nothing is left of
@@ -118,7 +97,7 @@ func TestAccRestoreCutShort(t *testing.T) {
 
 	cmd, out, errOut = s.start("apply", "lab.hcl")
 	holder := s.awaitPipe(t)
-	if err := syscall.Kill(inside(t, holder, "libvirtd"), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(libvirtdOf(t, holder), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()

@@ -58,6 +58,9 @@ type applying struct {
 	timings artifact.Timings
 
 	templates templates
+	// world is what saved machines depend on beside their own shape.
+	world    string
+	worldErr error
 }
 
 // Apply makes the lab that a topology describes, runs what its experiments
@@ -237,6 +240,7 @@ func (a *applying) compare(ctx context.Context) error {
 	if err := a.lookAround(ctx); err != nil {
 		return err
 	}
+	a.world, a.worldErr = a.findWorld(ctx)
 	if a.wanted, err = a.desired(); err != nil {
 		return err
 	}

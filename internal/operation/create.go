@@ -371,5 +371,7 @@ func (s *Settings) takeDownForeign(ctx context.Context, store *state.Store) erro
 	if err != nil {
 		return err
 	}
-	return walk.Run(ctx, p, walk.Options{Providers: h.providers, Recorder: store.Recorder()}).Err()
+	err = walk.Run(ctx, p, walk.Options{Providers: h.providers, Recorder: store.Recorder()}).Err()
+	_ = os.Remove(runDir()) // the directory of the sockets' directories, when that was the last
+	return err
 }

@@ -111,7 +111,7 @@ func (a *applying) startup(n *demand, domains []schema.Domain) {
 // clonesAhead says how many of the machines will be cloned, and how many
 // templates are to be made for that.
 func (a *applying) clonesAhead(domains []schema.Domain) (cloned, missing int) {
-	if !a.embedded() {
+	if a.worldErr != nil {
 		return 0, 0
 	}
 	t := &templates{serve: map[string]bool{}}

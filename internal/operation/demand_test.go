@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -78,8 +79,12 @@ func TestDemand(t *testing.T) {
 	}
 	foreign := creating(2, Choices{})
 	foreign.study.topology.Provider.URI = "qemu:///system"
-	if d := foreign.demand(); !strings.Contains(d.How, "2 booted") {
+	if d := foreign.demand(); !strings.Contains(d.How, "2 cloned") {
 		t.Errorf("clones on a foreign libvirt: %+v", d)
+	}
+	foreign.worldErr = errors.New("nobody answers")
+	if d := foreign.demand(); !strings.Contains(d.How, "2 booted") {
+		t.Errorf("clones on a libvirt that nobody knows: %+v", d)
 	}
 }
 

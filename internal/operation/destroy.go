@@ -13,6 +13,7 @@ import (
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/version"
 	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/provider/libvirt"
 )
 
 // Destroy takes a lab down and proves that nothing of it is left. The state
@@ -27,7 +28,12 @@ func Destroy(ctx context.Context, s *Settings, ref string, o DestroyOptions) (Ex
 	if err != nil {
 		return ExitError, err
 	}
-	if err := images.SweepTemplates(cache, endAbandoned); err != nil {
+	err = images.SweepTemplates(cache, endAbandoned(context.WithoutCancel(ctx)))
+	if errors.Is(err, libvirt.ErrNoConnection) {
+		s.warn(diag.Diagnostics{diag.Warnf("Something of another lab's template is left", "Run lvslab sweep when its libvirt runs again.", "%v", err)})
+		return exit, nil
+	}
+	if err != nil {
 		return ExitError, fmt.Errorf("remove what was left of a template: %w", err)
 	}
 	return exit, nil

@@ -112,7 +112,7 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 		opts.Host = func(ctx context.Context) error { return holderState(ctx, holder) }
 		socket = holder.ChannelSocket
 	} else {
-		opts.ChannelPath = socket
+		opts.ChannelPath, opts.Pipe = socket, pipesIn(channelDir(lineage))
 	}
 	opts.Template = func(d schema.Domain) *libvirt.Template {
 		if h.template == nil {
@@ -215,9 +215,22 @@ func consolePath(dir, node string) string {
 // channelDir is where sockets live when the user's own libvirt makes them: a
 // Unix socket's path ends at 107 bytes, so it is not the lab's directory.
 func channelDir(lineage string) string {
+	return filepath.Join(runDir(), lineage[:12])
+}
+
+func runDir() string {
 	run := os.Getenv("XDG_RUNTIME_DIR")
 	if run == "" || os.Getuid() == 0 {
 		run = "/run"
 	}
-	return filepath.Join(run, "lvslab", lineage[:12])
+	return filepath.Join(run, "lvslab")
+}
+
+// pipesIn has domains restored through FIFOs in a directory that libvirtd sees
+// as this process does: the one of the sockets, which must be such a directory.
+func pipesIn(dir string) func(domain string) (inside, outside string) {
+	return func(domain string) (inside, outside string) {
+		path := filepath.Join(dir, hypervisor.ChannelFile(domain, "pipe"))
+		return path, path
+	}
 }

@@ -157,7 +157,7 @@ func (s *Settings) remove(ctx context.Context, l leftovers) []error {
 		s.Events.Emit(NoticeEvent{Text: "removed      " + cmp.Or(e.Lab, e.Lineage) + ", verified"})
 	}
 	for _, dir := range l.templates {
-		if err := images.SweepTemplates(images.CacheOf(dir), endAbandoned); err != nil {
+		if err := images.SweepTemplates(images.CacheOf(dir), endAbandoned(ctx)); err != nil {
 			failed = append(failed, err)
 			continue
 		}

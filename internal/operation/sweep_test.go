@@ -72,9 +72,9 @@ func startTime(t *testing.T, pid int) uint64 {
 	return n
 }
 
-// making registers a process as the hypervisor that maker makes a template in,
+// inTheMaking registers a process as the hypervisor that maker makes a template in,
 // and returns the template's directory.
-func making(t *testing.T, cache, lineage string, holder, maker process) string {
+func inTheMaking(t *testing.T, cache, lineage string, holder, maker process) string {
 	t.Helper()
 	dir := filepath.Join(cache, "templates", ".build-"+lineage)
 	boot, err := hypervisor.BootID()
@@ -105,7 +105,7 @@ func TestSweepKnowsTemplatesInTheMaking(t *testing.T) {
 	out := &heard{}
 	s.Events = out
 	maker, holder := newProcess(t), newProcess(t)
-	dir := making(t, cache, "template-aa", holder, maker)
+	dir := inTheMaking(t, cache, "template-aa", holder, maker)
 	// Its maker has the lock of the cache, as long as it lives.
 	lock, err := os.Open(filepath.Join(cache, "templates.lock"))
 	if err != nil {
@@ -152,7 +152,7 @@ func TestSweepAsksOnceForAll(t *testing.T) {
 	s, cache := settings(t), t.TempDir()
 	t.Setenv("LVSLAB_CACHE", cache)
 	maker, holder := newProcess(t), newProcess(t)
-	dir := making(t, cache, "template-bb", holder, maker)
+	dir := inTheMaking(t, cache, "template-bb", holder, maker)
 	maker.kill()
 	holder.kill()
 	var asked []string

@@ -3,22 +3,14 @@ package operation
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lvslab/lvslab/images"
-	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/hypervisor"
@@ -108,27 +100,12 @@ func (a *applying) prepareTemplates(ctx context.Context) {
 		}
 	}
 	wanted := map[templateKind]schema.Domain{}
-	asked := a.opts.Boot == BootRestore
 	for _, d := range a.newDomains() {
 		if !a.templates.isCold(d.Address) {
 			wanted[a.templates.kindOf(d)] = d
 		}
 	}
-	for _, m := range a.study.topology.Machines {
-		asked = asked || m.Boot == BootRestore
-	}
 	if len(wanted) == 0 {
-		return
-	}
-	if !a.embedded() {
-		// Only the embedded libvirtd is known to be the build that the template
-		// was saved by, and to read a pipe of ours.
-		text := "Machines are booted: they are cloned from a template on the embedded hypervisor only."
-		if asked {
-			a.warn(diag.Diagnostics{diag.Warnf("Machines are booted and not restored", "Leave boot out, or use the embedded hypervisor.", "%s", text)})
-		} else {
-			a.Events.Emit(NoticeEvent{Text: text})
-		}
 		return
 	}
 	for kind, d := range wanted {
@@ -239,10 +216,12 @@ func (a *applying) findOrMake(ctx context.Context, k templateKind, d schema.Doma
 	a.phase(PhaseTemplate, "started", k.String()+": one is made, and cloned from then on")
 	began := time.Now()
 	t, err = images.BuildTemplate(ctx, t, images.TemplateOptions{
-		CacheDir:  a.cache,
-		Progress:  func(step string) { a.phase(PhaseTemplate, "progress", step) },
-		Make:      func(ctx context.Context, dir, path string) error { return a.makeTemplate(ctx, k, base, d, dir, path) },
-		Abandoned: endAbandoned,
+		CacheDir: a.cache,
+		Progress: func(step string) { a.phase(PhaseTemplate, "progress", step) },
+		Make: func(ctx context.Context, dir, path string) error {
+			return a.makeTemplate(ctx, making{k, base, d, dir, path})
+		},
+		Abandoned: endAbandoned(ctx),
 	})
 	if err != nil {
 		return libvirt.Template{}, err
@@ -259,108 +238,31 @@ const templateFormat = "6"
 // its shape (machine type, processor, memory, devices, command line) and the
 // contents of kernel, root image, initramfs and agent.
 func (a *applying) templateKey(k templateKind, d schema.Domain) (string, error) {
-	world, err := hypervisor.World(a.accel)
-	if err != nil {
-		return "", err
+	if a.worldErr != nil {
+		return "", a.worldErr
 	}
 	shape, err := libvirt.Shape(d)
 	if err != nil {
 		return "", err
 	}
-	return images.TemplateKey(templateFormat, world, shape, a.image.Digest, filepath.Base(a.image.withAgent), fmt.Sprint(k.named)), nil
+	return images.TemplateKey(templateFormat, a.world, shape, a.image.Digest, filepath.Base(a.image.withAgent), fmt.Sprint(k.named)), nil
 }
 
-// lineageFile names, in the directory of a template that is being made, the
-// hypervisor that it is made in.
-const lineageFile = "lineage"
-
-// templateWithin bounds the making of a template. It takes 5 s on two idle
-// cores.
-const templateWithin = 3 * time.Minute
-
-// makeTemplate makes a machine like d, booted or a clone of base, in a
-// hypervisor that ends with this process, and saves it before it has an identity.
-func (a *applying) makeTemplate(ctx context.Context, k templateKind, base *libvirt.Template, d schema.Domain, dir, path string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, templateWithin)
-	defer cancel()
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails, crypto/rand says
-	lineage := "template-" + hex.EncodeToString(random[:])
-	if err := os.WriteFile(filepath.Join(dir, lineageFile), []byte(lineage), 0o644); err != nil {
-		return err
-	}
-	a.phase(PhaseTemplate, "progress", k.String()+": a machine boots and is saved")
-	uid, gid := ownerIDs()
-	holder, err := hypervisor.Start(ctx, hypervisor.Options{
-		Identity: hypervisor.Identity{Lineage: lineage, Lab: "template", LabDir: dir, UID: uid, GID: gid},
-		CacheDir: a.cache, Accelerator: a.accel, Bound: true,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-		defer cancel()
-		err = errors.Join(err, holder.Stop(ctx))
-	}()
-	conn, err := libvirt.DialPrivate(ctx, holder.LibvirtSocket())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	p := libvirt.New(conn, libvirt.Options{
-		Bridges: holder, ChannelPath: holder.ChannelPathInside, QEMULog: holder.QEMULog, PIDFile: holder.QEMUPIDFile, UID: uid, GID: gid,
-		Pipe: holder.Pipe, Template: func(schema.Domain) *libvirt.Template { return base },
-	})
-	d.Name, d.UUID, d.Lineage, d.Address, d.Console = "template", uuid.NewString(), lineage, "template", filepath.Join(dir, "console.log")
-	return p.SaveTemplate(ctx, d, path, func(ctx context.Context) error { return awaitTemplate(ctx, k, holder, d) })
-}
-
-// settle is how long a template stays up after its agent has answered: what the
-// kernel had put off is done once, and not again in every clone.
-const settle = time.Second
-
-// awaitTemplate waits until the agent answers on every port and has started
-// what belongs to the kind.
-func awaitTemplate(ctx context.Context, k templateKind, holder *hypervisor.Holder, d schema.Domain) error {
-	prepare := []string{proto.PrepareAgent, proto.PrepareCaches, proto.PrepareDirector, proto.PrepareMemory}
-	if k.named {
-		prepare = []string{proto.PrepareNamed, proto.PrepareAgent, proto.PrepareTunnels, proto.PrepareCaches, proto.PrepareMemory}
-	}
-	for _, port := range append(slices.Clone(proto.UserPorts), proto.EnginePort) {
-		var start []string
-		if port == proto.EnginePort {
-			start = prepare
-		}
-		path := holder.ChannelSocket(d.Name, port)
-		err := client.AwaitUnenrolled(ctx, d.Name, func(ctx context.Context) (net.Conn, error) {
-			var dialer net.Dialer
-			return dialer.DialContext(ctx, "unix", path)
-		}, client.Console{Path: d.Console, Quiet: silentBoot}, start...)
-		if err != nil {
-			return fmt.Errorf("port %s: %w", port, err)
-		}
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(settle):
-		return nil
-	}
-}
-
-// endAbandoned ends the hypervisor of a template whose making was killed. It
-// has ended with its maker; what is left is its entry in the registry.
-func endAbandoned(dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, lineageFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// findWorld finds out what the machines of this lab would be saved by: see
+// [hypervisor.World]. A libvirt of the user's own tells its versions; that an
+// update has changed neither of them is seen by the programs themselves, when
+// they are those of this machine.
+func (a *applying) findWorld(ctx context.Context) (string, error) {
+	world, err := hypervisor.World(a.accel)
+	if a.embedded() {
+		return world, err
 	}
 	if err != nil {
-		return err
+		world = ""
 	}
-	if len(text) == 0 {
-		return nil // killed before it had started one
+	if a.host == nil {
+		return "", errors.New("libvirt is not connected")
 	}
-	return stopHolder(context.Background(), string(text))
+	own, err := a.host.libvirt.World(ctx)
+	return own + "\n" + world, err
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	rpc "github.com/digitalocean/go-libvirt"
-	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 	"libvirt.org/go/libvirtxml"
 
@@ -173,15 +172,15 @@ const templateNetwork = "template"
 
 // SaveTemplate makes a machine with one card, waits until ready returns, and
 // saves it to path, which must lie where libvirtd can write. Nothing of the
-// machine is left, except its console log; after an error, parts of files may
-// be left beside path.
+// machine is left then, except its console log and its network; what is left
+// after an error, too, [Provider.DiscardTemplate] removes, and parts of files
+// may be left beside path.
 func (p *Provider) SaveTemplate(ctx context.Context, d schema.Domain, path string, ready func(context.Context) error) error {
-	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(d.Lineage+"/"+templateNetwork)).String()
-	network := schema.Network{Name: templateNetwork, UUID: id, Bridge: templateNetwork, Address: templateNetwork, Lineage: d.Lineage}
+	network := p.templateSegment(d.Lineage)
 	if _, err := p.createNetwork(ctx, network); err != nil {
 		return err
 	}
-	d.NICs = []schema.NIC{{Network: templateNetwork, MAC: proto.TemplateMAC}}
+	d.NICs = []schema.NIC{{Network: network.Name, MAC: proto.TemplateMAC}}
 	if _, err := p.createDomain(ctx, d); err != nil {
 		return err
 	}

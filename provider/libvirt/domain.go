@@ -137,6 +137,10 @@ func (p *Provider) unreachable(ctx context.Context, err error) bool {
 	case !errors.Is(err, ErrOutcomeUnknown):
 		return true
 	}
+	if p.opts.Host == nil {
+		_, err := p.conn.Version(ctx)
+		return err != nil
+	}
 	return p.host(ctx) != nil
 }
 

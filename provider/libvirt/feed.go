@@ -26,15 +26,11 @@ const (
 	feedStep = 1 << 20
 )
 
-// makePipe makes a FIFO. One that is there is of a process that died; a reader
-// that still waits on it is told that nothing comes.
+// makePipe makes a FIFO. One that is there is of a process that died.
 func makePipe(path string) error {
 	err := unix.Mkfifo(path, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		if old, oerr := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0); oerr == nil {
-			old.Close()
-		}
-		if err = os.Remove(path); err == nil {
+		if err = dropPipe(path); err == nil {
 			err = unix.Mkfifo(path, 0o600)
 		}
 	}

@@ -39,6 +39,12 @@ func (p *Provider) removeSockets(d schema.Domain) error {
 	if p.opts.Bridges != nil {
 		return nil
 	}
+	if p.opts.Pipe != nil {
+		_, pipe := p.opts.Pipe(d.Name)
+		if err := dropPipe(pipe); err != nil {
+			return fmt.Errorf("pipe of virtual machine %s: %w", d.Name, err)
+		}
+	}
 	for _, port := range ports() {
 		path := p.opts.ChannelPath(d.Name, port)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
