@@ -198,7 +198,6 @@ func TestAccForeignLibvirt(t *testing.T) {
 	if !strings.Contains(r.stderr, "Booting instead of restoring") || !strings.Contains(r.stdout, "1 machines started") {
 		t.Errorf("apply where libvirt sees no cache: %s", r)
 	}
-	t.Log(r.stderr)
 	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
 	f.empty(t, before, "booted and destroyed")
 }
