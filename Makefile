@@ -49,8 +49,9 @@ lint: ## formatting, vet
 
 test: lint test-unit test-acc ## everything that CI runs
 
-test-unit: agent setup-test ## pure tests, with the race detector
+test-unit: agent setup-test ## pure tests, with the race detector; then every crash point, without it
 	$(GO) test -race ./...
+	$(GO) test -count=1 -run '^TestEvery' -v ./plan/state
 
 # One package at a time: the labs of two packages would fight for two cores.
 test-acc: setup-test build ## tests that boot real virtual machines under emulation

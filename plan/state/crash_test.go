@@ -13,6 +13,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/plan"
+	"github.com/lvslab/lvslab/provider/fake"
 )
 
 var errCrash = errors.New("the power went out")
@@ -25,6 +26,8 @@ type inode struct{ data, synced []byte }
 type model struct {
 	ops  int
 	dead bool // has crashed
+	// fuse, when there is one, ends the process that uses the disk.
+	fuse *fake.Fuse
 	// fault says what goes wrong with the n-th operation, counted from 1, before
 	// it has an effect; of a write the first half is there. needs tells whether
 	// the operation takes room. It may be nil.
@@ -48,6 +51,15 @@ func newModel(crashAt int) *model {
 
 func (m *model) step(needs bool) error {
 	m.ops++
+	switch {
+	case raced && m.fuse.Blown():
+		return fake.ErrCrashed
+	case raced:
+	default:
+		if err := m.fuse.Step(); err != nil {
+			return err
+		}
+	}
 	if m.fault == nil {
 		return nil
 	}
@@ -150,9 +162,9 @@ type handle struct {
 }
 
 func (h *handle) Write(b []byte) (int, error) {
-	before := h.m.dead
+	alive := !h.m.dead && !h.m.fuse.Blown()
 	if err := h.m.step(true); err != nil {
-		if !before { // half of it got out before the power went or the disk was full
+		if alive { // half of it got out before the power went or the disk was full
 			h.n.data = append(h.n.data, b[:len(b)/2]...)
 		}
 		return 0, err
@@ -179,6 +191,16 @@ func (h *handle) Truncate(size int64) error {
 	return nil
 }
 
+// killed returns what the next process finds when the one that wrote was killed:
+// everything that reached the kernel.
+func (m *model) killed() *model {
+	v := newModel(0)
+	for p, n := range m.names {
+		v.names[p] = &inode{data: slices.Clone(n.data)}
+	}
+	return v
+}
+
 // after returns what a machine may find when it comes up again.
 func (m *model) after() map[string]*model {
 	keep := func(n *inode) []byte { return n.data }
@@ -191,7 +213,7 @@ func (m *model) after() map[string]*model {
 		return v
 	}
 	return map[string]*model{
-		"everything written is there":     view(m.names, keep),
+		"everything written is there":     m.killed(),
 		"only what was synced is there":   view(m.safe, lose),
 		"names are there, bytes are lost": view(m.names, lose),
 		"bytes are there, names are lost": view(m.safe, keep),

@@ -81,7 +81,7 @@ func onOwnDisk(dir string) error {
 	if err := errors.Join(os.Remove(ballast), os.Remove(ballast+"2")); err != nil {
 		return err
 	}
-	if err := same(lab); err != nil {
+	if err := unharmed(lab); err != nil {
 		return fmt.Errorf("with room again: %w", err)
 	}
 	if err := unix.Mount("lab", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
@@ -97,15 +97,15 @@ func onOwnDisk(dir string) error {
 	if err := unix.Mount("lab", dir, "", unix.MS_REMOUNT, ""); err != nil {
 		return err
 	}
-	return same(lab)
+	return unharmed(lab)
 }
 
 func openHere(dir string) (*Store, error) {
 	return OpenOrCreate(context.Background(), dir, "lab", "", Options{})
 }
 
-// same checks that the lab is as the first part of [onOwnDisk] left it.
-func same(dir string) error {
+// unharmed checks that the lab is as the first part of [onOwnDisk] left it.
+func unharmed(dir string) error {
 	s, err := openHere(dir)
 	if err != nil {
 		return err

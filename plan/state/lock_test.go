@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	debug.SetGCPercent(400) // thousands of short lives of labs in memory
 	os.Exit(m.Run())
 }
 

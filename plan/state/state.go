@@ -258,6 +258,7 @@ func decode(b []byte) (State, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return State{}, err
 	}
+	s.compact()
 	return s, s.check()
 }
 

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -46,7 +45,7 @@ type Store struct {
 
 	mu      sync.Mutex // guards what follows
 	state   State
-	text    []byte // the state, encoded
+	text    []byte // the state, encoded when it was changed
 	version uint64 // counts the changes in memory
 	journal *journal
 	closed  bool
@@ -163,11 +162,7 @@ func load(fsys files, dir string, l *lock, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := st.encode() // of an older format, or edited by hand, it differs from the file
-	if err != nil {
-		return nil, err
-	}
-	return &Store{dir: dir, lvslab: o.Lvslab, fsys: fsys, lock: l, state: st, text: text, onDisk: b, journal: j}, nil
+	return &Store{dir: dir, lvslab: o.Lvslab, fsys: fsys, lock: l, state: st, onDisk: b, journal: j}, nil
 }
 
 // Dir returns the lab's directory.
@@ -241,7 +236,6 @@ func (s *Store) apply(change func(*State) error, mayForget bool) (uint64, error)
 	if err := change(&next); err != nil {
 		return 0, err
 	}
-	next.Version, next.Serial, next.Lvslab = s.state.Version, s.state.Serial, s.state.Lvslab
 	switch {
 	case next.Lineage != s.state.Lineage:
 		return 0, fmt.Errorf("%w from %s to %s", ErrLineage, s.state.Lineage, next.Lineage)
@@ -250,19 +244,15 @@ func (s *Store) apply(change func(*State) error, mayForget bool) (uint64, error)
 			return 0, fmt.Errorf("%w: %v", ErrForgetting, lost)
 		}
 	}
-	text, err := next.encode()
-	if err != nil {
-		return 0, err
-	}
-	if bytes.Equal(text, s.text) {
+	if same(&next, &s.state) {
 		return s.version, nil
 	}
-	next.Version, next.Lvslab = Version, s.lvslab
-	next.Serial++
+	next.Version, next.Lvslab, next.Serial = Version, s.lvslab, s.state.Serial+1
 	if err := next.check(); err != nil {
 		return 0, fmt.Errorf("state: %w", err)
 	}
-	if text, err = next.encode(); err != nil {
+	text, err := next.encode()
+	if err != nil {
 		return 0, err
 	}
 	s.state, s.text = next, text

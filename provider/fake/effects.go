@@ -38,10 +38,7 @@ func (w World) writing(r provider.Resource, s provider.Schema, p Pieces, prior c
 // holds the other attributes, too.
 func (w World) writingOne(r provider.Resource, s provider.Schema, v cty.Value, piece string) func() error {
 	return func() error {
-		o, err := newObject(r, s, v)
-		if err != nil {
-			return err
-		}
+		o := newObject(r, s, v)
 		if piece != "" {
 			o.Piece, o.Claims = piece, []string{piece}
 		}

@@ -76,6 +76,9 @@ func (f *Fuse) Step() error {
 
 // Blown reports whether it has.
 func (f *Fuse) Blown() bool {
+	if f == nil {
+		return false
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.at > 0 && f.n >= f.at

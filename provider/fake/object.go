@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,26 +15,36 @@ import (
 
 // newObject returns an object with these attributes; the computed ones are not
 // kept, they follow from the rest.
-func newObject(r provider.Resource, s provider.Schema, v cty.Value) (object, error) {
+func newObject(r provider.Resource, s provider.Schema, v cty.Value) object {
 	attrs := v.AsValueMap()
 	for name, a := range s.Attributes {
 		if a.Computed {
 			attrs[name] = cty.NullVal(a.Type)
 		}
 	}
-	raw, err := ctyjson.Marshal(cty.ObjectVal(attrs), s.Type())
-	o := object{Addr: r.Addr, Within: r.Within, UUID: text(v, "uuid"), Attrs: raw}
+	o := object{Addr: r.Addr, Within: r.Within, UUID: text(v, "uuid"), attrs: cty.ObjectVal(attrs)}
 	if s.Claims != nil {
 		o.Claims = s.Claims(r.Attrs)
 	}
-	return o, err
+	return o
+}
+
+// text returns the attributes as JSON.
+func (o object) text() (json.RawMessage, error) {
+	if o.attrs == cty.NilVal {
+		return o.Attrs, nil
+	}
+	return ctyjson.Marshal(o.attrs, o.attrs.Type())
 }
 
 // value returns the attributes with the computed ones.
 func (o object) value(s provider.Schema) (cty.Value, error) {
-	v, err := ctyjson.Unmarshal(o.Attrs, s.Type())
-	if err != nil {
-		return cty.NilVal, fmt.Errorf("%s: %w", o.Addr, err)
+	v := o.attrs
+	if v == cty.NilVal {
+		var err error
+		if v, err = ctyjson.Unmarshal(o.Attrs, s.Type()); err != nil {
+			return cty.NilVal, fmt.Errorf("%s: %w", o.Addr, err)
+		}
 	}
 	attrs := v.AsValueMap()
 	for name, a := range s.Attributes {

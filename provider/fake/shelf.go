@@ -137,6 +137,10 @@ func readObject(path string) (object, error) {
 }
 
 func (f folder) put(o object) error {
+	var err error
+	if o.Attrs, err = o.text(); err != nil {
+		return err
+	}
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err

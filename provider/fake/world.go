@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/provider"
@@ -64,14 +63,17 @@ func (w World) Clone() (World, error) {
 
 // object is what the world holds under one key.
 type object struct {
-	Lab    string          `json:"lab,omitempty"`
-	Addr   addr.Resource   `json:"address"`
-	Within addr.Resource   `json:"within,omitzero"`
-	UUID   string          `json:"uuid,omitempty"`
-	Piece  string          `json:"piece,omitempty"` // of an object that consists of several
-	Claims []string        `json:"claims,omitempty"`
-	Boot   int             `json:"boot"`
-	Attrs  json.RawMessage `json:"attributes"` // without the computed ones
+	Lab    string        `json:"lab,omitempty"`
+	Addr   addr.Resource `json:"address"`
+	Within addr.Resource `json:"within,omitzero"`
+	UUID   string        `json:"uuid,omitempty"`
+	Piece  string        `json:"piece,omitempty"` // of an object that consists of several
+	Claims []string      `json:"claims,omitempty"`
+	Boot   int           `json:"boot"`
+	// The attributes without the computed ones: as text on a disk, as they are in
+	// memory.
+	Attrs json.RawMessage `json:"attributes"`
+	attrs cty.Value
 }
 
 // Get returns an object's attributes and whether it exists. It must be in one
@@ -99,11 +101,7 @@ func (w World) Has(a addr.Resource) (bool, error) {
 func (w World) Set(a, within addr.Resource, v cty.Value) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	attrs, err := ctyjson.Marshal(v, v.Type())
-	if err != nil {
-		return err
-	}
-	return w.put(object{Addr: a, Within: within, UUID: text(v, "uuid"), Attrs: attrs})
+	return w.put(object{Addr: a, Within: within, UUID: text(v, "uuid"), attrs: v})
 }
 
 // Remove takes an object and what is within it, however deep, out of the world.
@@ -168,7 +166,11 @@ func (w World) Dump() (string, error) {
 		if o.Lab != w.lab {
 			continue
 		}
-		line := fmt.Sprintf("%s %s %s %s", o.Addr, o.UUID, o.Piece, o.Attrs)
+		attrs, err := o.text()
+		if err != nil {
+			return "", err
+		}
+		line := fmt.Sprintf("%s %s %s %s", o.Addr, o.UUID, o.Piece, attrs)
 		if boot, err := w.bootOf(o.Within); err != nil || !o.Within.IsZero() && boot != o.Boot {
 			line += fmt.Sprintf(" of an earlier boot of %s (%v)", o.Within, err)
 		}
