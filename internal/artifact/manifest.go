@@ -37,6 +37,12 @@ type Manifest struct {
 	Seeds map[string]int64 `json:"seeds,omitempty"` // experiment → seed
 	// RunOrder holds the run ids in the order in which they were due.
 	RunOrder []string `json:"run_order,omitempty"`
+	// Isolation is experiment → what was made anew before each of its runs:
+	// "flush" = the director's IPVS, "restore" = the director, "restore-all" =
+	// every machine.
+	Isolation map[string]string `json:"isolation,omitempty"`
+	// Renewed is run id → node that was made anew for the run → id of its boot.
+	Renewed map[string]map[string]string `json:"renewed,omitempty"`
 	// Clones are node → key of the template that the machine is a clone of;
 	// machines that were booted are not in it.
 	Clones map[string]string `json:"clones,omitempty"`

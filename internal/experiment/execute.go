@@ -43,7 +43,8 @@ type measured struct {
 	matched      load.Matched
 	summary      load.Summary
 	keepCaptures bool
-	duplicating  bool     // an impairment makes copies of packets
+	duplicating  bool // an impairment makes copies of packets
+	renewed      []Renewed
 	tries        []try    // of the preconditions, the failed ones
 	cut          []string // why the run was cut short, nil when it was not
 }

@@ -54,6 +54,8 @@ type fakeLab struct {
 	cheat     func(*proto.IPVSStats)                       // changes a settled reading
 	readBack  func(n int, st *proto.IPVSFreshState)        // changes what the n-th ipvs.fresh reads back
 	broken    map[addr.Noun]string                         // backend → what is wrong with it
+	onRenew   func(n int) error                            // called when machines are made anew, n from 1
+	renewals  int
 	callCount map[string]int
 	exit      int    // of dnsperf
 	status    string // of dnsperf, after its report
@@ -99,7 +101,7 @@ func newFakeLab(t *testing.T, top *lang.Topology) *fakeLab {
 
 // lab is the fake as the run loop sees it.
 func (f *fakeLab) lab() *Lab {
-	return &Lab{Topology: f.top, Layout: f.layout, Node: func(n addr.Noun) client.Caller {
+	return &Lab{Topology: f.top, Layout: f.layout, Renew: f.renew, Node: func(n addr.Noun) client.Caller {
 		if _, ok := f.top.Machine(n); !ok {
 			return nil
 		}

@@ -50,6 +50,7 @@ func TestStudyHash(t *testing.T) {
 		},
 		"factor value": func(_ *lang.Topology, e *lang.Experiment, _ *StudyKey) { e.Factors[0].Values[3] = cty.StringVal("ovf") },
 		"factor type":  func(_ *lang.Topology, e *lang.Experiment, _ *StudyKey) { e.Factors[0] = factorOf("scheduler", 1) },
+		"isolation":    func(_ *lang.Topology, e *lang.Experiment, _ *StudyKey) { e.Isolation = lang.IsolationRestore },
 		"queries":      func(_ *lang.Topology, e *lang.Experiment, _ *StudyKey) { e.Load.Queries++ },
 		"record":       func(t *lang.Topology, _ *lang.Experiment, _ *StudyKey) { t.Zones[0].Records[1].Values[0] = "192.0.2.9" },
 		"real servers": func(t *lang.Topology, _ *lang.Experiment, _ *StudyKey) {
@@ -76,7 +77,7 @@ func TestStudyHash(t *testing.T) {
 			seen[got] = name
 		}
 	}
-	if len(seen) != 14 {
-		t.Errorf("%d different hashes for 13 changes and the base", len(seen))
+	if len(seen) != 15 {
+		t.Errorf("%d different hashes for 14 changes and the base", len(seen))
 	}
 }

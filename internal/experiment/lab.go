@@ -21,6 +21,11 @@ type Lab struct {
 	Layout   *topo.Layout
 	// Node returns the connection to a machine's agent, nil when there is none.
 	Node func(addr.Noun) client.Caller
+	// Renew makes machines anew, with the addresses and settings that they had,
+	// and returns when they are as declared. It is carried out to its end even
+	// when the context is cancelled meanwhile: after an error the machines are in
+	// doubt. Nil when the lab cannot; experiments with isolation need it.
+	Renew func(ctx context.Context, machines []addr.Noun) ([]Renewed, error)
 }
 
 // NodeError is a call to a machine that failed. Its cause is a [*proto.Error]

@@ -24,6 +24,7 @@ type machinery struct {
 	questions []load.Question
 	expected  load.Expected
 	nodes     map[string]string // MAC → machine
+	renewals  []addr.Noun       // made anew before each run
 
 	mu       sync.Mutex
 	klog     map[addr.Noun]uint64 // last kernel message seen
@@ -44,7 +45,7 @@ func newMachinery(lab *Lab, e lang.Experiment, c *cast) (*machinery, error) {
 	}
 	m := &machinery{
 		lab: lab, exp: e, questions: load.QueryNames(zones), expected: expected, nodes: map[string]string{},
-		klog: map[addr.Noun]uint64{}, uploaded: map[fileKey][32]byte{},
+		klog: map[addr.Noun]uint64{}, uploaded: map[fileKey][32]byte{}, renewals: Renewals(lab.Topology, e),
 	}
 	for mac, n := range c.macs {
 		m.nodes[mac] = n.String()

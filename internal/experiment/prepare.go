@@ -79,7 +79,7 @@ func (m *machinery) prepare(ctx context.Context, c *cast, s Setting, loads []pro
 	if err != nil {
 		failed, err = failedWords(err)
 	} else {
-		failed = differences(want, base.fresh.Services)
+		failed = append(differences(want, base.fresh.Services), m.pristine(c.director.noun, base.fresh)...)
 	}
 	if err != nil || len(failed) > 0 {
 		return nil, failed, errors.Join(err, m.dropCaptures(ctx, c, s, captureID))

@@ -67,7 +67,7 @@ func (out *measured) raw(notes []string) (map[string][]byte, error) {
 		files["notes.txt"] = []byte(strings.Join(notes, "\n") + "\n")
 	}
 	addTries(files, out.tries)
-	return files, nil
+	return files, addRenewed(files, out.renewed)
 }
 
 // addCaptures keeps the captures when the experiment wants them.

@@ -37,6 +37,8 @@ type Hooks struct {
 type Done struct {
 	Run      artifact.Run
 	Backends []artifact.BackendRow
+	// Renewed are the machines that were made anew for the run.
+	Renewed []Renewed
 }
 
 // Outcome is what [Run] brought, also when it ended early.
@@ -80,7 +82,7 @@ func Run(ctx context.Context, lab *Lab, e lang.Experiment, trials []Trial, rec R
 		began := time.Now()
 		done, runErr := m.one(ctx, c, t, rec)
 		if runErr != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil || inDoubt(runErr) {
 				err = fmt.Errorf("run %s: %w", t.RunID, runErr)
 			}
 			break
@@ -95,6 +97,10 @@ func Run(ctx context.Context, lab *Lab, e lang.Experiment, trials []Trial, rec R
 		}
 	}
 	out.Interrupted = err == nil && len(out.Done) < len(trials)
+	if inDoubt(err) {
+		out.GivenBack = true // what had borrowed something is gone, or will be replaced
+		return out, err
+	}
 	back := loan.GiveBack(context.WithoutCancel(ctx), lab)
 	out.GivenBack = back == nil
 	return out, errors.Join(err, back)
@@ -129,11 +135,14 @@ func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Do
 	if err := m.meet(ctx, out); err != nil {
 		return Done{}, err
 	}
-	var done Done
+	done := Done{Renewed: out.renewed}
 	var raw map[string][]byte
 	if out.before == nil {
 		done.Run, raw = failedRow(t, out.tries), map[string][]byte{}
 		addTries(raw, out.tries)
+		if err := addRenewed(raw, out.renewed); err != nil {
+			return Done{}, err
+		}
 	} else {
 		if err := m.drive(ctx, out); err != nil {
 			return Done{}, errors.Join(err, m.dropCaptures(ctx, c, t.Treatment.Setting, out.before.capture))
@@ -150,15 +159,17 @@ func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Do
 	return done, rec.Record(done.Run, done.Backends, raw)
 }
 
-// meet brings about the preconditions, in at most three tries. Without success
+// meet brings about the preconditions, in at most three tries, each with
+// machines of its own when the experiment isolates its runs so. Without success
 // out.before stays nil.
 func (m *machinery) meet(ctx context.Context, out *measured) error {
-	s := out.trial.Treatment.Setting
 	for n := 1; n <= tries; n++ {
 		at := time.Now()
-		failed, err := prime(ctx, m.lab, out.cast, s)
-		if err == nil && len(failed) == 0 {
-			out.before, failed, err = m.prepare(ctx, out.cast, s, out.processes, fmt.Sprintf("%s.%d", out.trial.RunID, n))
+		failed, err := m.attempt(ctx, out, n)
+		if err != nil && len(m.renewals) > 0 && n < tries && ctx.Err() == nil {
+			// A machine that could not be made or does not answer is not the last
+			// one: the next try has another.
+			failed, err = []string{err.Error()}, nil
 		}
 		if err != nil {
 			return err
@@ -179,4 +190,18 @@ func (m *machinery) meet(ctx context.Context, out *measured) error {
 		}
 	}
 	return nil
+}
+
+// attempt is try n: new machines if need be, step 1, steps 2 to 6. What does not
+// hold is returned in words.
+func (m *machinery) attempt(ctx context.Context, out *measured, n int) ([]string, error) {
+	if err := m.renew(ctx, out); err != nil {
+		return nil, err
+	}
+	s := out.trial.Treatment.Setting
+	failed, err := prime(ctx, m.lab, out.cast, s)
+	if err == nil && len(failed) == 0 {
+		out.before, failed, err = m.prepare(ctx, out.cast, s, out.processes, fmt.Sprintf("%s.%d", out.trial.RunID, n))
+	}
+	return failed, err
 }

@@ -29,7 +29,7 @@ func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 		Iterations: int(r.whole("iterations", 1, 1, maxIterations)),
 		Seed:       r.whole("seed", 1, math.MinInt64, math.MaxInt64),
 		Capture:    r.flag("capture", false),
-		Isolation:  r.oneOf("isolation", "flush", "flush", "restore"),
+		Isolation:  r.oneOf("isolation", IsolationFlush, IsolationFlush, IsolationRestore, IsolationRestoreAll),
 	}
 	protocol := defaultProtocol
 	if s, ok := t.Service(x.Service); ok {

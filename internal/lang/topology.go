@@ -202,6 +202,16 @@ type Load struct {
 // Controls are extra treatments that show the noise floor.
 type Controls struct{ AA, Direct, Rotate bool }
 
+// The values of isolation: what keeps one run from what the run before has left.
+const (
+	// IsolationFlush empties the director's IPVS and makes the services anew.
+	IsolationFlush = "flush"
+	// IsolationRestore also makes the director itself anew before each run.
+	IsolationRestore = "restore"
+	// IsolationRestoreAll makes every machine of the lab anew before each run.
+	IsolationRestoreAll = "restore-all"
+)
+
 // Experiment is one study on one service.
 type Experiment struct {
 	Noun       addr.Noun
@@ -212,7 +222,7 @@ type Experiment struct {
 	Factors    []Factor
 	Load       Load
 	Capture    bool
-	Isolation  string // flush or restore
+	Isolation  string // one of the Isolation constants
 	Controls   *Controls
 	Range      diag.Range
 }

@@ -54,9 +54,6 @@ func Unsupported(t *Topology) diag.Diagnostics {
 		if x.Controls != nil {
 			say(x.Noun, "controls[0].aa", x.Range, "control runs", "Leave the controls block out.")
 		}
-		if x.Isolation == "restore" {
-			say(x.Noun, "isolation", x.Range, `isolation = "restore"`, `Write isolation = "flush".`)
-		}
 	}
 	out.Sort()
 	return out

@@ -61,6 +61,8 @@ type applying struct {
 	// world is what saved machines depend on beside their own shape.
 	world    string
 	worldErr error
+	// boots are run id → machine that was made anew for the run → id of its boot.
+	boots map[string]map[string]string
 }
 
 // Apply makes the lab that a topology describes, runs what its experiments

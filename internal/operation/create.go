@@ -152,23 +152,32 @@ func (a *applying) create(ctx context.Context) error {
 	}
 	a.phase(PhaseCreate, "started", "")
 	progress := a.newProgress()
-	a.host.nodes.enrolled = func(string, *proto.Enrolled) { progress.enrolledOne() }
-	a.host.nodes.remake = a.remake
-	a.host.nodes.isClone = func(node string) bool { return a.templates.isClone(a.identity(node)) }
-	a.host.template, a.host.observe = a.templates.of, progress.cameUp
+	done := a.making(progress.cameUp, func(string, *proto.Enrolled) { progress.enrolledOne() })
 	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	res := walk.Run(ctx, a.changes, walk.Options{
 		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.parallelism(),
 		Abort: abort, Observe: progress.observe,
 	})
-	a.host.nodes.remake = nil // from here on a machine made anew would lack its settings
+	done()
 	if err := res.Err(); err != nil {
 		return err
 	}
 	a.timings.ConfiguredS = a.since()
 	a.phase(PhaseConfigure, "done", "links, tunnels, zones, services as declared, read back")
 	return nil
+}
+
+// making prepares the hypervisor's connections for making machines: what they
+// are cloned from, what happens to a boot that hangs, who hears of it. The
+// function that it returns ends that: from then on a machine that was made once
+// more on the way would lack its settings.
+func (a *applying) making(cameUp func(schema.Domain, libvirt.Step, error), enrolled func(string, *proto.Enrolled)) func() {
+	h := a.host
+	h.template, h.observe = a.templates.of, cameUp
+	h.nodes.remake, h.nodes.enrolled = a.remake, enrolled
+	h.nodes.isClone = func(node string) bool { return a.templates.isClone(a.identity(node)) }
+	return func() { h.template, h.observe, h.nodes.remake, h.nodes.enrolled = nil, nil, nil, nil }
 }
 
 // startHypervisor starts the private hypervisor. Resources that the state holds
@@ -215,16 +224,7 @@ func foreignURI(st state.State) (string, bool) {
 
 // remake makes a machine whose boot has hung or failed anew.
 func (a *applying) remake(ctx context.Context, node string, why error) error {
-	n, err := addr.ParseNoun(node)
-	if err != nil {
-		return err
-	}
-	st := a.store.State()
-	r, ok := st.Resource(addr.Resource{Noun: n, Part: schema.TypeDomain})
-	if !ok {
-		return fmt.Errorf("%s is not in the state", node)
-	}
-	v, err := r.Value(schema.DomainSchema)
+	r, v, _, err := a.domain(node)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (a *applying) remake(ctx context.Context, node string, why error) error {
 	failed := diag.Warnf("The boot of "+node+" failed", "", "%s; it is booted once more", bootReason(why))
 	if a.templates.isClone(a.identity(node)) {
 		failed = diag.Warnf("The clone "+node+" does not answer", "", "%s; it is booted", bootReason(why))
-		a.templates.bootCold(a.identity(node))
+		a.templates.doubt(a.identity(node))
 	}
 	a.Events.Emit(DiagnosticEvent{Diagnostics: diag.Diagnostics{failed}})
 	rec := a.store.Recorder()
@@ -289,9 +289,7 @@ func (a *applying) newProgress() *progress {
 func (p *progress) observe(e walk.Event) {
 	ev := ResourceEvent{Address: e.Change.Addr.String(), Action: string(e.Op), State: string(e.Kind), Took: e.Took.Seconds()}
 	p.a.Events.Emit(ev)
-	if e.Kind == walk.Done && e.Op == plan.Delete && e.Change.Type == schema.TypeDomain {
-		p.a.host.nodes.drop(e.Change.Addr.Noun.String()) // what comes after it is another machine
-	}
+	p.a.forgetDeleted(e)
 	host := e.Change.Type == schema.TypeDomain || e.Change.Type == schema.TypeNetwork
 	if e.Kind != walk.Done || e.Op != plan.Create || !host {
 		return
@@ -322,19 +320,15 @@ func (p *progress) how() string {
 
 // cameUp hears how a machine comes up. The times are those of the last one.
 func (p *progress) cameUp(d schema.Domain, s libvirt.Step, why error) {
+	p.a.cameUp(d, s, why)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch s {
 	case libvirt.Restored:
-		p.a.templates.setClone(d.Address, true)
 		p.a.timings.RestoredS = p.a.since()
 	case libvirt.Plugged:
 		p.clones++
 		p.a.timings.PluggedS = p.a.since()
-	case libvirt.Booted:
-		p.a.templates.setClone(d.Address, false)
-	case libvirt.FellBack:
-		p.a.warnBooted(d.Address+" could not be cloned: it is booted.", why)
 	}
 }
 
@@ -349,11 +343,14 @@ func (p *progress) enrolledOne() {
 
 // takeDownForeign deletes what a lab has on a libvirt of the user's own.
 func (s *Settings) takeDownForeign(ctx context.Context, store *state.Store) error {
-	st := store.State()
-	uri, foreign := foreignURI(st)
+	uri, foreign := foreignURI(store.State())
 	if !foreign {
 		return nil
 	}
+	if _, err := store.Recover(); err != nil { // what was being made may exist
+		return err
+	}
+	st := store.State()
 	keys, err := openKeys(store.Dir(), store)
 	if err != nil {
 		return err

@@ -161,9 +161,7 @@ func (k templateKind) chain() []templateKind {
 }
 
 // bootsCold reports whether a machine is booted whatever there is to clone.
-func (a *applying) bootsCold(m lang.Machine) bool {
-	return a.opts.Boot == BootCold || a.opts.Boot == "" && m.Boot == BootCold || m.Image != ""
-}
+func (a *applying) bootsCold(m lang.Machine) bool { return a.whyCold(m) != "" }
 
 // text is the demand for people.
 func (n *demand) text() string {

@@ -96,8 +96,12 @@ func (l trialList) describe(t *lang.Topology) []string {
 		if len(mine) == 0 {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s: %d runs, %d treatments × %d blocks on %s, order drawn from seed %d",
-			e.Noun, len(mine), len(mine)/e.Iterations, e.Iterations, e.Service, e.Seed))
+		line := fmt.Sprintf("%s: %d runs, %d treatments × %d blocks on %s, order drawn from seed %d",
+			e.Noun, len(mine), len(mine)/e.Iterations, e.Iterations, e.Service, e.Seed)
+		if anew := experiment.Renewals(t, e); len(anew) > 0 {
+			line += "; before each run " + nounsText(anew) + " made anew"
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

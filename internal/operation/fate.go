@@ -8,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/provider"
-	"github.com/lvslab/lvslab/provider/schema"
 )
 
 // fate says what has become of a machine that cannot be reached: that its
@@ -23,20 +21,7 @@ func (a *applying) fate(ctx context.Context, node string) error {
 	if died := a.hypervisorFate(); died != nil {
 		return died
 	}
-	n, err := addr.ParseNoun(node)
-	if err != nil {
-		return nil
-	}
-	st := a.state()
-	r, ok := st.Resource(addr.Resource{Noun: n, Part: schema.TypeDomain})
-	if !ok {
-		return nil
-	}
-	v, err := r.Value(schema.DomainSchema)
-	if err != nil {
-		return nil
-	}
-	d, err := schema.DomainFrom(v)
+	r, v, d, err := a.domain(node)
 	if err != nil {
 		return nil
 	}

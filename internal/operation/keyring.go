@@ -16,6 +16,7 @@ type keyring struct {
 	store *state.Store // nil: read only
 	mu    sync.Mutex
 	raw   map[string][]byte
+	spent map[string]bool // keys of machines that are gone
 }
 
 // clientKeyName cannot be a machine's address.
@@ -41,8 +42,20 @@ func (k *keyring) host(node string) (client.Key, error) {
 	return k.get(node)
 }
 
+// another has the next machine of that name get a key of its own. Until it asks
+// for one the old key stays on the disk, where it does no harm: the machine that
+// had it is gone.
+func (k *keyring) another(node string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.spent == nil {
+		k.spent = map[string]bool{}
+	}
+	k.spent[node] = true
+}
+
 func (k *keyring) get(name string) (client.Key, error) {
-	if private, ok := k.raw[name]; ok {
+	if private, ok := k.raw[name]; ok && !k.spent[name] {
 		public, err := client.PublicOf(private)
 		if err != nil {
 			return client.Key{}, fmt.Errorf("key of %s: %w", name, err)
@@ -65,5 +78,6 @@ func (k *keyring) get(name string) (client.Key, error) {
 		return client.Key{}, err
 	}
 	k.raw = next
+	delete(k.spent, name)
 	return key, nil
 }

@@ -33,7 +33,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 	m := artifact.Manifest{
 		Lineage: st.Lineage, Study: a.list.hash, StartedAt: a.Started.UTC().Truncate(time.Microsecond),
 		Images: map[string]string{a.image.Name: a.image.Digest}, Accelerator: string(a.accel),
-		Seeds: map[string]int64{}, DestinationOrder: map[string][]string{}, Addresses: map[string]string{},
+		Seeds: map[string]int64{}, Isolation: map[string]string{}, Renewed: a.boots, DestinationOrder: map[string][]string{}, Addresses: map[string]string{},
 		Timings: a.timings,
 	}
 	for slot, ip := range a.study.addresses {
@@ -48,7 +48,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 		}
 	}
 	for _, e := range a.study.topology.Experiments {
-		m.Seeds[e.Noun.Name()] = e.Seed
+		m.Seeds[e.Noun.Name()], m.Isolation[e.Noun.Name()] = e.Seed, e.Isolation
 	}
 	for _, t := range a.todo {
 		m.RunOrder = append(m.RunOrder, t.RunID)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
@@ -111,11 +112,28 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 	if err != nil {
 		return err
 	}
-	seq, err := a.store.Begin(state.Intent{Op: opExperiment, Subject: e.Noun.String(), Data: data})
+	borrowed := state.Intent{Op: opExperiment, Subject: e.Noun.String(), Data: data}
+	seq, err := a.store.Begin(borrowed)
 	if err != nil {
 		return err
 	}
-	out, err := experiment.Run(ctx, a.lab(), e, trials, experiment.Into(w), a.runHooks(e))
+	lab := a.lab()
+	lab.Renew = func(ctx context.Context, machines []addr.Noun) ([]experiment.Renewed, error) {
+		list, err := a.renew(ctx, machines)
+		if err != nil {
+			return nil, err
+		}
+		// What was borrowed has gone with the director, and the new one has its
+		// declared services. With no intent open the journal begins anew: it would
+		// grow with every run.
+		if err := a.store.End(seq, nil); err != nil {
+			return nil, err
+		}
+		seq, err = a.store.Begin(borrowed)
+		return list, err
+	}
+	out, err := experiment.Run(ctx, lab, e, trials, experiment.Into(w), a.runHooks(e))
+	a.noteRenewed(out.Done)
 	if out.GivenBack {
 		err = errors.Join(err, a.store.End(seq, err))
 	}
@@ -126,6 +144,21 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 		err = f
 	}
 	return err
+}
+
+// noteRenewed keeps which boot of which machine each run had, for the manifest.
+func (a *applying) noteRenewed(done []experiment.Done) {
+	for _, d := range done {
+		for _, r := range d.Renewed {
+			if a.boots == nil {
+				a.boots = map[string]map[string]string{}
+			}
+			if a.boots[d.Run.RunID] == nil {
+				a.boots[d.Run.RunID] = map[string]string{}
+			}
+			a.boots[d.Run.RunID][r.Node] = r.BootID
+		}
+	}
 }
 
 // runHooks shows the runs as they go, with the time left from the pace so far.

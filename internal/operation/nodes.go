@@ -178,6 +178,13 @@ func (n *nodes) guestSeeds() map[string]string {
 	return maps.Clone(n.seeds)
 }
 
+// seed returns what a machine enrolled by this operation was seeded with, hex.
+func (n *nodes) seed(node string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seeds[node]
+}
+
 // opener opens a machine's port; when there is nothing to open any more it
 // says why, which ends the waiting for it.
 func (n *nodes) opener(node string) func(context.Context) (net.Conn, error) {

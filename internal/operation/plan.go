@@ -28,6 +28,7 @@ func (a *applying) showPlan() error {
 		a.warn(diag.Diagnostics{diag.Warnf("Only a part of the lab", "Plan and apply without --target afterwards.",
 			"--target leaves out what the named blocks do not need, and all experiments and checks.")})
 	}
+	a.warnRenewals()
 	a.Events.Emit(PlanEvent{Lab: a.study.topology.Lab.Name, Text: a.study.redact(a.planText()), Plan: raw,
 		Changes: t.Create + t.Update + t.Replace + t.Delete, Trials: len(a.todo)})
 	return nil

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/provider"
 )
 
 // Run carries out the experiments on the lab that is up, whether or not their
@@ -43,6 +45,8 @@ func Run(ctx context.Context, s *Settings, path string, o RunOptions) (Exit, err
 		return ExitError, diag.Fail(nil, "The lab is not as declared", "Bring it in line with 'lvslab apply --keep "+path+"'.",
 			"a run on another lab than the declared one would measure something else")
 	}
+	a.warnRenewals()
+	a.prepareTemplates(ctx)
 	exit, err := a.measure(ctx)
 	if errors.Is(context.Cause(ctx), ErrInterrupted) {
 		exit = ExitInterrupted
@@ -65,7 +69,7 @@ func (a *applying) giveBackLoans(ctx context.Context) error {
 		if err := json.Unmarshal(in.Data, &loan); err != nil {
 			return fmt.Errorf("loan in the journal: %w", err)
 		}
-		if a.host != nil {
+		if a.host != nil && a.stands(ctx, loan.Director) {
 			// When it fails, the refresh that follows sees the borrowed
 			// settings as a change and the plan repairs it.
 			if err := loan.GiveBack(ctx, a.lab()); err != nil {
@@ -77,4 +81,15 @@ func (a *applying) giveBackLoans(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// stands reports whether a machine is there and not in doubt: one that was being
+// replaced has nothing that it could give back.
+func (a *applying) stands(ctx context.Context, n addr.Noun) bool {
+	r, v, _, err := a.domain(n.String())
+	if err != nil || r.Status != state.OK {
+		return false
+	}
+	_, err = a.host.libvirt.Read(ctx, provider.Resource{Addr: r.Addr, Type: r.Type, Attrs: v}, v)
+	return !errors.Is(err, provider.ErrGone)
 }

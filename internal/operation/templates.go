@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +30,9 @@ const (
 type templates struct {
 	mu    sync.Mutex
 	kinds map[templateKind]*libvirt.Template
-	// cold are the machines, by address, that are booted whatever there is.
-	cold map[string]bool
+	// cold are the machines, by address, that are booted whatever there is,
+	// doubted those whose clone did not answer: they are booted this time.
+	cold, doubted map[string]bool
 	// serve are the machines that serve zones.
 	serve map[string]bool
 	// clones are the machines that this apply has cloned.
@@ -63,7 +65,7 @@ func (t *templates) kindOf(d schema.Domain) templateKind {
 func (t *templates) of(d schema.Domain) *libvirt.Template {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cold[d.Address] {
+	if t.cold[d.Address] || t.doubted[d.Address] {
 		return nil
 	}
 	return t.kinds[t.kindOf(d)]
@@ -79,6 +81,23 @@ func (t *templates) bootCold(address string) {
 	t.cold[address] = true
 }
 
+// doubt has a machine booted whose clone did not answer.
+func (t *templates) doubt(address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.doubted == nil {
+		t.doubted = map[string]bool{}
+	}
+	t.doubted[address] = true
+}
+
+// trustAgain has machines cloned again whose last clone did not answer.
+func (t *templates) trustAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.doubted = nil
+}
+
 func (t *templates) put(k templateKind, one libvirt.Template) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,8 +108,8 @@ func (t *templates) put(k templateKind, one libvirt.Template) {
 }
 
 // prepareTemplates finds or makes the templates of the machines that are to be
-// created. What keeps one from being used costs time and nothing else: its
-// machines are booted, and a warning says why.
+// created, now or before a run. What keeps one from being used costs time and
+// nothing else: its machines are booted, and a warning says why.
 func (a *applying) prepareTemplates(ctx context.Context) {
 	a.templates.serve = map[string]bool{}
 	for _, m := range a.study.topology.Machines {
@@ -100,7 +119,7 @@ func (a *applying) prepareTemplates(ctx context.Context) {
 		}
 	}
 	wanted := map[templateKind]schema.Domain{}
-	for _, d := range a.newDomains() {
+	for _, d := range append(a.newDomains(), a.renewedDomains()...) {
 		if !a.templates.isCold(d.Address) {
 			wanted[a.templates.kindOf(d)] = d
 		}
@@ -128,6 +147,21 @@ func (a *applying) newDomains() []schema.Domain {
 			continue
 		}
 		if d, err := schema.DomainFrom(c.Want.Attrs); err == nil {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// renewedDomains returns the domains that are made anew before runs.
+func (a *applying) renewedDomains() []schema.Domain {
+	renewed := a.renewals()
+	var list []schema.Domain
+	for _, r := range a.wanted {
+		if r.Type != schema.TypeDomain || !slices.Contains(renewed, r.Addr.Noun) {
+			continue
+		}
+		if d, err := schema.DomainFrom(r.Attrs); err == nil {
 			list = append(list, d)
 		}
 	}

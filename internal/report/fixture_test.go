@@ -45,7 +45,7 @@ func sample(sockets int) Input {
 		Description: "Ten schedulers, one client, LVS-TUN, DNS over UDP",
 		Manifest: artifact.Manifest{SchemaVersion: 1, Lab: "lvs-tun-dns", Run: "20261202T100000Z-ab12", Lineage: "5f3c9a71",
 			Study: "9b1deb4d3b7d4bad", StartedAt: time.Date(2026, 12, 2, 10, 0, 0, 0, time.UTC), Accelerator: "tcg",
-			Topology: "0d5e6f0c8f3b2a11", Seeds: map[string]int64{"schedulers": 2026},
+			Topology: "0d5e6f0c8f3b2a11", Seeds: map[string]int64{"schedulers": 2026}, Isolation: map[string]string{"schedulers": "restore"},
 			Versions: artifact.Versions{Lvslab: "0.1.0", GuestKernel: "6.1.0-53-cloud-amd64", HostKernel: "6.18.2", QEMU: "7.2.22",
 				Libvirt: "9.0.0", IPVS: "1.2.1", Named: "9.18.49", DNSPerf: "2.10.0"},
 			DestinationOrder: map[string][]string{"service.dns": {"backend.ns[0]", "backend.ns[1]", "backend.ns[2]"}},

@@ -102,6 +102,9 @@ func (c Conditions) pairs() [][2]string {
 	for _, name := range sortedKeys(c.Seeds) {
 		list = append(list, [2]string{"seed of " + name, fmt.Sprint(c.Seeds[name])})
 	}
+	for _, name := range sortedKeys(c.Isolation) {
+		list = append(list, [2]string{"isolation of " + name, c.Isolation[name]})
+	}
 	for _, name := range sortedKeys(c.DestinationOrder) {
 		list = append(list, [2]string{"list order of " + name + ", head first", strings.Join(c.DestinationOrder[name], ", ")})
 	}

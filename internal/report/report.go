@@ -56,6 +56,7 @@ type Conditions struct {
 	Images           map[string]string            `json:"images,omitempty"`
 	TopologySHA256   string                       `json:"topology_sha256"`
 	Seeds            map[string]int64             `json:"seeds,omitempty"`
+	Isolation        map[string]string            `json:"isolation,omitempty"`
 	Sysctls          map[string]map[string]string `json:"sysctls,omitempty"`
 	DestinationOrder map[string][]string          `json:"destination_order,omitempty"`
 	Addresses        map[string]string            `json:"addresses,omitempty"`
@@ -98,7 +99,7 @@ func Build(in Input) Summary {
 	s := Summary{SchemaVersion: SchemaVersion, Lab: m.Lab, Description: in.Description, Result: m.Run, Checks: in.Checks,
 		Conditions: Conditions{Study: m.Study, Lineage: m.Lineage, Parent: m.Parent, Partial: m.Partial,
 			Accelerator: m.Accelerator, Versions: m.Versions, Images: m.Images, TopologySHA256: m.Topology, Seeds: m.Seeds,
-			Sysctls: m.Sysctls, DestinationOrder: m.DestinationOrder, Addresses: m.Addresses, Timings: m.Timings}}
+			Isolation: m.Isolation, Sysctls: m.Sysctls, DestinationOrder: m.DestinationOrder, Addresses: m.Addresses, Timings: m.Timings}}
 	if !m.StartedAt.IsZero() {
 		s.Conditions.StartedAt = m.StartedAt.UTC().Format(artifact.TimeFormat)
 	}

@@ -45,6 +45,15 @@ func PublicOf(private []byte) (string, error) {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), nil
 }
 
+// Fingerprint returns the public key's SHA-256 as ssh prints it: "SHA256:…".
+func (k Key) Fingerprint() (string, error) {
+	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(k.Public))
+	if err != nil {
+		return "", fmt.Errorf("public key: %w", err)
+	}
+	return ssh.FingerprintSHA256(public), nil
+}
+
 // nonce is unguessable enough never to be left over from an earlier visit.
 func nonce() string {
 	b := make([]byte, 12)

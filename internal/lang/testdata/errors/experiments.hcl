@@ -66,3 +66,10 @@ experiment "many" {
   factor "sockets" { values = range(1, 120) }
   load "dnsperf" {}
 }
+
+experiment "isolated" {
+  service   = service.dns
+  clients   = client.c
+  isolation = "restored"
+  load "dnsperf" {}
+}

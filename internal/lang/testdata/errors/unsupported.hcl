@@ -51,9 +51,8 @@ service "masq" {
 }
 
 experiment "x" {
-  service   = service.dns
-  clients   = client.c
-  isolation = "restore"
+  service = service.dns
+  clients = client.c
   controls { aa = true }
   load "dnsperf" {}
 }
