@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -24,6 +25,7 @@ type inode struct{ data, synced []byte }
 // model is a disk in memory whose operations can go wrong. Written bytes are
 // safe after Sync, names after syncDir.
 type model struct {
+	mu   sync.Mutex // a walk writes from several goroutines
 	ops  int
 	dead bool // has crashed
 	// fuse, when there is one, ends the process that uses the disk.
@@ -49,6 +51,12 @@ func newModel(crashAt int) *model {
 	return m
 }
 
+// lock keeps the others out until what it returns is called.
+func (m *model) lock() (unlock func()) {
+	m.mu.Lock()
+	return m.mu.Unlock
+}
+
 func (m *model) step(needs bool) error {
 	m.ops++
 	switch {
@@ -69,6 +77,7 @@ func (m *model) step(needs bool) error {
 }
 
 func (m *model) create(path string, _ fs.FileMode) (file, error) {
+	defer m.lock()()
 	if err := m.step(true); err != nil {
 		return nil, err
 	}
@@ -80,6 +89,7 @@ func (m *model) create(path string, _ fs.FileMode) (file, error) {
 }
 
 func (m *model) extend(path string, size int64, _ fs.FileMode) (file, error) {
+	defer m.lock()()
 	if err := m.step(true); err != nil {
 		return nil, err
 	}
@@ -92,6 +102,7 @@ func (m *model) extend(path string, size int64, _ fs.FileMode) (file, error) {
 }
 
 func (m *model) read(path string) ([]byte, error) {
+	defer m.lock()()
 	if n := m.names[path]; n != nil {
 		return slices.Clone(n.data), nil
 	}
@@ -99,6 +110,7 @@ func (m *model) read(path string) ([]byte, error) {
 }
 
 func (m *model) rename(from, to string) error {
+	defer m.lock()()
 	if err := m.step(false); err != nil {
 		return err
 	}
@@ -108,6 +120,7 @@ func (m *model) rename(from, to string) error {
 }
 
 func (m *model) link(from, to string) error {
+	defer m.lock()()
 	if err := m.step(true); err != nil {
 		return err
 	}
@@ -119,6 +132,7 @@ func (m *model) link(from, to string) error {
 }
 
 func (m *model) remove(path string) error {
+	defer m.lock()()
 	if err := m.step(false); err != nil {
 		return err
 	}
@@ -129,9 +143,13 @@ func (m *model) remove(path string) error {
 	return nil
 }
 
-func (m *model) makeDir(string, fs.FileMode) error { return m.step(true) }
+func (m *model) makeDir(string, fs.FileMode) error {
+	defer m.lock()()
+	return m.step(true)
+}
 
 func (m *model) syncDir(dir string) error {
+	defer m.lock()()
 	if err := m.step(false); err != nil {
 		return err
 	}
@@ -146,6 +164,7 @@ func (m *model) syncDir(dir string) error {
 }
 
 func (m *model) list(dir string) ([]string, error) {
+	defer m.lock()()
 	var names []string
 	for p := range m.names {
 		if filepath.Dir(p) == dir {
@@ -162,6 +181,7 @@ type handle struct {
 }
 
 func (h *handle) Write(b []byte) (int, error) {
+	defer h.m.lock()()
 	alive := !h.m.dead && !h.m.fuse.Blown()
 	if err := h.m.step(true); err != nil {
 		if alive { // half of it got out before the power went or the disk was full
@@ -174,6 +194,7 @@ func (h *handle) Write(b []byte) (int, error) {
 }
 
 func (h *handle) Sync() error {
+	defer h.m.lock()()
 	if err := h.m.step(false); err != nil {
 		return err
 	}
@@ -181,9 +202,13 @@ func (h *handle) Sync() error {
 	return nil
 }
 
-func (h *handle) Close() error { return h.m.step(false) }
+func (h *handle) Close() error {
+	defer h.m.lock()()
+	return h.m.step(false)
+}
 
 func (h *handle) Truncate(size int64) error {
+	defer h.m.lock()()
 	if err := h.m.step(false); err != nil {
 		return err
 	}
