@@ -28,8 +28,8 @@ import (
 const renewWithin = 10 * time.Minute
 
 // cloneCall bounds one call of it. A clone answers within 0.5 s and takes all
-// its settings in another second; one that hangs, as one in some hundred does
-// under emulation on a busy machine, is soon replaced by the next try.
+// its settings in another second; one that hangs is soon replaced by the next
+// try.
 const cloneCall = 40 * time.Second
 
 // renewCall is how long a call may take: as at a creation when machines boot.
