@@ -65,6 +65,7 @@ soak: setup-test build ## kill lvslab and its hypervisor again and again; nothin
 	LVSLAB_ACC=1 LVSLAB_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -run '^TestAccKills$$' ./internal/acceptance
 
 bench: setup build ## ratios in one run, printed as a table
+	$(GO) test -count=1 -run '^$$' -bench Plan -benchtime 1x ./plan
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^$$' -bench . -benchtime 1x ./internal/acceptance/...
 
 clean:

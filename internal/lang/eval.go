@@ -46,6 +46,7 @@ type evaluator struct {
 	// what is not known is no error.
 	sketch  bool
 	memo    map[string]result
+	fixed   map[fixedAt]result
 	stack   []string
 	defects defects
 	places  map[string]diag.Range
@@ -60,7 +61,7 @@ type evaluator struct {
 
 func newEvaluator(c *Config, latest phase) *evaluator {
 	return &evaluator{
-		c: c, latest: latest, vars: map[string]result{}, expanded: map[*block]*expansion{}, memo: map[string]result{},
+		c: c, latest: latest, vars: map[string]result{}, expanded: map[*block]*expansion{}, memo: map[string]result{}, fixed: map[fixedAt]result{},
 		defects: newDefects(), places: map[string]diag.Range{}, values: map[string][]diag.Value{},
 	}
 }
@@ -93,6 +94,10 @@ func (e *evaluator) eval(expr hclsyntax.Expression, s site) result {
 	if info == nil || info.bad {
 		return failed
 	}
+	at := fixedAt{expr, s.phase, s.in, s.handle}
+	if r, known := e.fixed[at]; known {
+		return r
+	}
 	ctx, ok := e.scope(info.refs, s)
 	if !ok {
 		return failed
@@ -102,7 +107,30 @@ func (e *evaluator) eval(expr hclsyntax.Expression, s site) result {
 		e.problems.add(hclProblems(ds, expr, ctx)...)
 		return result{val: cty.DynamicVal, expr: expr, ctx: ctx}
 	}
-	return result{val: v, ok: true, expr: expr, ctx: ctx}
+	r := result{val: v, ok: true, expr: expr, ctx: ctx}
+	if !ofInstance(info.refs) {
+		e.fixed[at] = r
+	}
+	return r
+}
+
+// fixedAt is where an expression has one value for all instances of its block.
+// Each of a thousand tunnels names the same thousand backends.
+type fixedAt struct {
+	expr   hclsyntax.Expression
+	phase  phase
+	in     *Config
+	handle bool
+}
+
+// ofInstance reports whether an expression looks at count or each.
+func ofInstance(refs []ref) bool {
+	for _, r := range refs {
+		if r.root == "count" || r.root == "each" {
+			return true
+		}
+	}
+	return false
 }
 
 // scope gathers what the references need, and nothing else.

@@ -141,7 +141,7 @@ func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 		tun.To = r.handle("to", addr.Backend)
 	} else if to, err := addr.ParseNoun(keyName(inst.key)); err == nil {
 		tun.To = to
-		r.handles("to", addr.Backend) // for its place
+		r.raw("to") // for its place; the instances were made from it
 	}
 	from, okFrom := t.Machine(tun.From)
 	to, okTo := t.Machine(tun.To)

@@ -64,6 +64,16 @@ func (e *evaluator) realServers(t *Topology, r *reader, s Service) []RealServer 
 		r.complain("lower", "Thresholds crossed", "Make lower smaller than upper.", "%s has lower %d and upper %d.", r.owner("lower"), like.Lower, like.Upper)
 	}
 	director, _ := t.Machine(s.Director)
+	leading := map[addr.Noun]Tunnel{} // from the director, by where they lead
+	named := map[addr.Noun]bool{}
+	for _, tn := range tunnels {
+		named[tn] = true
+	}
+	for _, tun := range t.Tunnels {
+		if named[tun.Noun] && tun.From == s.Director {
+			leading[tun.To] = tun
+		}
+	}
 	var out []RealServer
 	for _, n := range machines {
 		rs := like
@@ -71,23 +81,12 @@ func (e *evaluator) realServers(t *Topology, r *reader, s Service) []RealServer 
 		if m, ok := t.Machine(n); ok {
 			_, rs.Address = facing(director, m)
 		}
-		for _, tn := range tunnels {
-			if tun, ok := t.tunnel(tn); ok && tun.To == n && tun.From == s.Director {
-				rs.Tunnel, rs.Address = tn, tun.Local
-			}
+		if tun, ok := leading[n]; ok {
+			rs.Tunnel, rs.Address = tun.Noun, tun.Local
 		}
 		out = append(out, rs)
 	}
 	return out
-}
-
-func (t *Topology) tunnel(n addr.Noun) (Tunnel, bool) {
-	for _, tun := range t.Tunnels {
-		if tun.Noun == n {
-			return tun, true
-		}
-	}
-	return Tunnel{}, false
 }
 
 func (r *reader) scheduler(arg string) string {

@@ -229,9 +229,9 @@ type Experiment struct {
 
 // Machine returns the machine with that address.
 func (t *Topology) Machine(n addr.Noun) (Machine, bool) {
-	for _, m := range t.Machines {
-		if m.Noun == n {
-			return m, true
+	for i := range t.Machines {
+		if t.Machines[i].Noun == n {
+			return t.Machines[i], true
 		}
 	}
 	return Machine{}, false
@@ -239,9 +239,9 @@ func (t *Topology) Machine(n addr.Noun) (Machine, bool) {
 
 // Network returns the network with that address.
 func (t *Topology) Network(n addr.Noun) (Network, bool) {
-	for _, w := range t.Networks {
-		if w.Noun == n {
-			return w, true
+	for i := range t.Networks {
+		if t.Networks[i].Noun == n {
+			return t.Networks[i], true
 		}
 	}
 	return Network{}, false
@@ -249,9 +249,9 @@ func (t *Topology) Network(n addr.Noun) (Network, bool) {
 
 // Service returns the service with that address.
 func (t *Topology) Service(n addr.Noun) (Service, bool) {
-	for _, s := range t.Services {
-		if s.Noun == n {
-			return s, true
+	for i := range t.Services {
+		if t.Services[i].Noun == n {
+			return t.Services[i], true
 		}
 	}
 	return Service{}, false
@@ -259,9 +259,9 @@ func (t *Topology) Service(n addr.Noun) (Service, bool) {
 
 // Zone returns the zone with that address.
 func (t *Topology) Zone(n addr.Noun) (Zone, bool) {
-	for _, z := range t.Zones {
-		if z.Noun == n {
-			return z, true
+	for i := range t.Zones {
+		if t.Zones[i].Noun == n {
+			return t.Zones[i], true
 		}
 	}
 	return Zone{}, false

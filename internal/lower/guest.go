@@ -97,11 +97,12 @@ func (b *builder) links(m lang.Machine) {
 			Attrs: link.Value(),
 		})
 	}
-	direct := b.vips(func(s lang.Service) bool { return s.Forward == "direct" && serves(s, m.Noun) })
+	direct := b.vips(func(s lang.Service) bool { return s.Forward == "direct" && b.serves(s, m.Noun) })
 	if len(direct) == 0 {
 		return
 	}
 	lo := schema.Link{Node: m.Noun.String(), Name: "lo", Addresses: []string{}}
+	b.loopbacks[m.Noun] = true
 	for _, vip := range direct {
 		lo.Addresses = append(lo.Addresses, single(vip))
 	}
@@ -140,10 +141,6 @@ func (b *builder) vips(match func(lang.Service) bool) []netip.Addr {
 	return out
 }
 
-func serves(s lang.Service, backend addr.Noun) bool {
-	return slices.ContainsFunc(s.RealServers, func(r lang.RealServer) bool { return r.Backend == backend })
-}
-
 // single writes an address as a prefix of its full length.
 func single(ip netip.Addr) string { return netip.PrefixFrom(ip, ip.BitLen()).String() }
 
@@ -172,9 +169,7 @@ func tunnelPort(t lang.Tunnel) uint16 {
 // tunnel makes the receiving device on the backend, with both ends named and
 // the VIPs on it.
 func (b *builder) tunnel(t lang.Tunnel) {
-	vips := b.vips(func(s lang.Service) bool {
-		return slices.ContainsFunc(s.RealServers, func(r lang.RealServer) bool { return r.Tunnel == t.Noun })
-	})
+	vips := b.vips(func(s lang.Service) bool { return b.serves(s, t.Noun) })
 	tun := schema.Tunnel{
 		Node: t.To.String(), Name: b.l.Tunnels[t.Noun].Device, Type: t.Type,
 		Local: t.Local.String(), Remote: t.Remote.String(), Port: int(tunnelPort(t)),

@@ -49,7 +49,7 @@ func ConsolePath(labDir string, machine addr.Noun) string {
 // address. An error says that the layout belongs to another topology or that
 // the topology refers to something that it does not have.
 func Resources(t *lang.Topology, l *topo.Layout, o Options) ([]provider.Resource, error) {
-	b := &builder{t: t, l: l, o: o}
+	b := &builder{t: t, l: l, o: o, index: newIndex(t)}
 	if err := b.complete(); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (b *builder) complete() error {
 		for _, r := range s.RealServers {
 			_, ok := b.t.Machine(r.Backend)
 			need(s.Noun, r.Backend, ok)
-			_, ok = b.tunnelNamed(r.Tunnel)
+			_, ok = b.tunnels[r.Tunnel]
 			need(s.Noun, r.Tunnel, ok || r.Tunnel.IsZero())
 		}
 	}
@@ -119,6 +119,7 @@ func (b *builder) complete() error {
 }
 
 type builder struct {
+	index
 	t   *lang.Topology
 	l   *topo.Layout
 	o   Options

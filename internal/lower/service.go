@@ -30,18 +30,14 @@ func (b *builder) dns(m lang.Machine) {
 		}
 	}
 	// Masquerading rewrites the address, so the VIP is not here then.
-	for _, vip := range b.vips(func(s lang.Service) bool { return s.Forward != masquerade && serves(s, m.Noun) }) {
+	for _, vip := range b.vips(func(s lang.Service) bool { return s.Forward != masquerade && b.serves(s, m.Noun) }) {
 		d.Listen = append(d.Listen, vip.String())
 	}
-	for _, t := range b.t.Tunnels {
-		if t.To == m.Noun {
-			deps = append(deps, tunnelOf(t.Noun))
-		}
+	for _, t := range b.leading[m.Noun] {
+		deps = append(deps, tunnelOf(t.Noun))
 	}
-	for _, r := range b.out {
-		if r.Addr == loopbackOf(m.Noun) {
-			deps = append(deps, r.Addr)
-		}
+	if b.loopbacks[m.Noun] {
+		deps = append(deps, loopbackOf(m.Noun))
 	}
 	b.add(provider.Resource{
 		Addr: dnsOf(m.Noun), Type: schema.TypeDNS, Range: &m.Range, Within: domainOf(m.Noun),
@@ -120,15 +116,6 @@ func (b *builder) virtuals(s lang.Service) []schema.IPVSService {
 	return out
 }
 
-func (b *builder) tunnelNamed(n addr.Noun) (lang.Tunnel, bool) {
-	for _, t := range b.t.Tunnels {
-		if t.Noun == n {
-			return t, true
-		}
-	}
-	return lang.Tunnel{}, false
-}
-
 func (b *builder) virtual(s lang.Service) schema.IPVSService {
 	one := schema.IPVSService{
 		Protocol: s.Protocol, Port: s.Port, FWMark: s.FWMark, Scheduler: s.Scheduler, OnePacket: s.OnePacket,
@@ -141,7 +128,7 @@ func (b *builder) virtual(s lang.Service) schema.IPVSService {
 		d := schema.IPVSDestination{
 			Address: r.Address.String(), Port: r.Port, Forward: s.Forward, Weight: r.Weight, Upper: r.Upper, Lower: r.Lower,
 		}
-		if t, ok := b.tunnelNamed(r.Tunnel); ok {
+		if t, ok := b.tunnels[r.Tunnel]; ok {
 			d.TunnelType, d.TunnelPort = t.Type, tunnelPort(t)
 		}
 		one.Destinations = append(one.Destinations, d)
