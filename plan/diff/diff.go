@@ -175,7 +175,7 @@ func (c *computation) want(r provider.Resource) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Addr, err)
 		}
-		change.Action, change.Reasons = planned.Action, c.whoChanged(have, planned.Reasons)
+		change.Action, change.Reasons = planned.Action, c.causes(r, have, schema, planned)
 		c.warnings[r.Addr] = planned.Warnings
 	default:
 		change.Action, change.Reasons = provider.Create, []provider.Reason{{Text: c.whyMissing(r)}}
@@ -237,27 +237,6 @@ func (c *computation) whyMissing(r provider.Resource) string {
 		return "gone with " + r.Within.String()
 	}
 	return "does not exist yet"
-}
-
-// whoChanged replaces the bare "changed": an attribute that is not any more
-// what was recorded was changed behind our back.
-func (c *computation) whoChanged(have plan.Existing, reasons []provider.Reason) []provider.Reason {
-	out := slices.Clone(reasons)
-	for i, r := range out {
-		if r.Text != provider.Changed {
-			continue
-		}
-		out[i].Text = "changed in the topology"
-		before, known := c.Recorded[have.Addr]
-		if now := attr(have.Value, r.Attribute); have.Half != cty.NilVal && now.RawEquals(attr(have.Half, r.Attribute)) {
-			out[i].Text = "left by an update that failed or was interrupted"
-			continue
-		}
-		if known && r.Attribute != "" && !attr(before, r.Attribute).RawEquals(attr(have.Value, r.Attribute)) {
-			out[i].Text = "changed outside lvslab"
-		}
-	}
-	return out
 }
 
 func attr(obj cty.Value, name string) cty.Value {

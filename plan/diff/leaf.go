@@ -107,11 +107,11 @@ func change(old, now leaf) string {
 
 func lines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
 
-func find(ls []leaf, path string) (leaf, bool) {
+// byPath makes leaves easy to find.
+func byPath(ls []leaf) map[string]leaf {
+	out := make(map[string]leaf, len(ls))
 	for _, l := range ls {
-		if l.path == path {
-			return l, true
-		}
+		out[l.path] = l
 	}
-	return leaf{}, false
+	return out
 }

@@ -120,16 +120,17 @@ func attributes(c plan.Change) []Line {
 		return column(Adds, slices.DeleteFunc(after, leaf.empty))
 	}
 	before := leaves(c.Before())
+	had, now := byPath(before), byPath(after)
 	var out []leaf
 	signOf := map[string]Sign{}
 	same := 0
 	for _, l := range after {
-		old, had := find(before, l.path)
+		old, existed := had[l.path]
 		switch {
-		case had && old.text == l.text:
+		case existed && old.text == l.text:
 			same++
 			continue
-		case had:
+		case existed:
 			l.text, signOf[l.path] = change(old, l), Changes
 		default:
 			signOf[l.path] = Adds
@@ -137,7 +138,7 @@ func attributes(c plan.Change) []Line {
 		out = append(out, l)
 	}
 	for _, l := range before {
-		if _, still := find(after, l.path); !still && !computed(c, l.path) {
+		if _, still := now[l.path]; !still && !computed(c, l.path) {
 			signOf[l.path] = Removes
 			out = append(out, l)
 		}
@@ -156,10 +157,9 @@ func attributes(c plan.Change) []Line {
 // computed reports whether a path belongs to an attribute that the provider
 // sets: what is wanted leaves those null, and no reason speaks of them.
 func computed(c plan.Change, path string) bool {
-	name, _, _ := strings.Cut(path, ".")
-	name, _, _ = strings.Cut(name, "[")
+	name := rootOf(path)
 	return attr(c.After(), name).IsNull() &&
-		!slices.ContainsFunc(c.Reasons, func(r provider.Reason) bool { return r.Attribute == name })
+		!slices.ContainsFunc(c.Reasons, func(r provider.Reason) bool { return rootOf(r.Attribute) == name })
 }
 
 func column(sign Sign, ls []leaf) []Line {
