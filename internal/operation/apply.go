@@ -142,6 +142,9 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 		return ExitError, err
 	}
 	defer func() { a.host.close() }()
+	if done, exit, err := a.resumeConclusion(ctx); done || err != nil {
+		return exit, err
+	}
 	if !a.idle() {
 		a.phase(PhaseImage, "done", a.imageText)
 	}

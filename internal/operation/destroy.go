@@ -61,7 +61,7 @@ func (s *Settings) destroy(ctx context.Context, ref string, o DestroyOptions) (E
 		s.warn(diag.From(err))
 	}
 	st := store.State()
-	if holder == nil && len(st.Resources) == 0 && len(st.Hypervisor) == 0 && len(store.Pending()) == 0 {
+	if holder == nil && len(st.Resources) == 0 && len(st.Hypervisor) == 0 && len(ofTheLab(store.Pending())) == 0 {
 		s.Events.Emit(NoticeEvent{Text: fmt.Sprintf("Nothing to destroy: lab %s is down.", st.Lab)})
 		return ExitDone, nil
 	}
@@ -137,7 +137,7 @@ func (s *Settings) takeDown(ctx context.Context, store *state.Store) error {
 	if err := stopHolder(ctx, st.Lineage); err != nil {
 		return err
 	}
-	for _, in := range store.Pending() {
+	for _, in := range ofTheLab(store.Pending()) {
 		if err := store.End(in.Seq, nil); err != nil { // what it was about is gone
 			return err
 		}

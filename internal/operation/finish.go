@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/report"
@@ -17,40 +18,82 @@ import (
 
 // conclude ends an apply that did what it set out to do: seal the artifact,
 // store the outputs, evaluate the checks, take down by policy, close the
-// artifact. w is nil when nothing was measured. Each step may be repeated.
+// artifact. w is nil when nothing was measured. Each step may be repeated: an
+// intent is open meanwhile, by which the next apply goes on where this one was
+// killed.
 func (a *applying) conclude(ctx context.Context, w *artifact.Writer) (Exit, error) {
 	ctx = context.WithoutCancel(ctx) // what is measured is not thrown away by a late Ctrl-C
-	runs, rows, err := measured(w, a.result)
+	e, err := a.evaluation(w, a.result)
 	if err != nil {
 		return ExitError, err
 	}
-	c, ds := a.study.config.Conclude(a.study.skeleton, a.study.topology, results(a.study.topology, runs, rows))
-	if ds.HasErrors() && w == nil {
-		return ExitError, ds.Err()
-	}
-	exit := a.judge(c, runs, ds.HasErrors())
-	dir, screen := "", ""
-	if w != nil {
-		if dir, screen, err = a.seal(ctx, w, exit, c, runs, rows); err != nil {
-			return ExitError, err
+	if w == nil {
+		if e.problems.HasErrors() {
+			return ExitError, e.problems.Err()
 		}
+		return a.settle(ctx, e, "", "")
 	}
-	if err := a.storeOutputs(c, dir); err != nil {
-		return exit, err
+	seq, err := a.beginConclusion(w)
+	if err != nil {
+		return ExitError, err
 	}
-	for _, check := range c.Checks {
+	dir, screen, err := a.seal(ctx, w, e)
+	if err != nil {
+		return ExitError, errors.Join(err, a.store.End(seq, err))
+	}
+	return a.settled(ctx, seq, e, dir, screen)
+}
+
+// settled is settle under its intent, which stays open when something is left to be
+// done again.
+func (a *applying) settled(ctx context.Context, seq uint64, e evaluation, dir, screen string) (Exit, error) {
+	exit, err := a.settle(ctx, e, dir, screen)
+	if err == nil {
+		err = a.store.End(seq, nil)
+	}
+	return exit, errors.Join(e.problems.Err(), err)
+}
+
+// evaluation is what checks and outputs make of a result.
+type evaluation struct {
+	lang.Conclusion
+	problems diag.Diagnostics
+	runs     []artifact.Run
+	rows     []artifact.BackendRow
+	exit     Exit
+}
+
+// evaluation reads the result that is being written, or the sealed one.
+func (a *applying) evaluation(w *artifact.Writer, sealed string) (evaluation, error) {
+	var e evaluation
+	var err error
+	if e.runs, e.rows, err = measured(w, sealed); err != nil {
+		return e, err
+	}
+	e.Conclusion, e.problems = a.study.config.Conclude(a.study.skeleton, a.study.topology, results(a.study.topology, e.runs, e.rows))
+	e.exit = a.judge(e.Conclusion, e.runs, e.problems.HasErrors())
+	return e, nil
+}
+
+// settle is what follows the seal: outputs, checks, teardown, closing. dir is the
+// sealed result, "" when nothing was measured.
+func (a *applying) settle(ctx context.Context, e evaluation, dir, screen string) (Exit, error) {
+	if err := a.storeOutputs(e.Conclusion, dir); err != nil {
+		return e.exit, err
+	}
+	for _, check := range e.Checks {
 		a.Events.Emit(CheckEvent{Name: check.Name, Passed: check.Passed, Message: check.Message})
 	}
-	downErr := a.tearDownByPolicy(ctx, w != nil, exit)
+	downErr := a.tearDownByPolicy(ctx, dir != "", e.exit)
 	if dir != "" {
 		own, err := owner()
-		cerr := artifact.Close(dir, artifact.Closing{DestroyedS: a.timings.DestroyedS, Outcome: outcome(exit), ExitCode: int(exit)}, own)
+		cerr := artifact.Close(dir, artifact.Closing{DestroyedS: a.timings.DestroyedS, Outcome: outcome(e.exit), ExitCode: int(e.exit)}, own)
 		downErr = errors.Join(downErr, err, cerr)
 	}
-	if err := a.show(c, dir, screen); err != nil {
-		return exit, err
+	if err := a.show(e.Conclusion, dir, screen); err != nil {
+		return e.exit, err
 	}
-	return exit, errors.Join(ds.Err(), downErr)
+	return e.exit, downErr
 }
 
 // measured returns the rows of the result being written, or of the sealed one.
@@ -118,16 +161,16 @@ func outcome(exit Exit) string {
 }
 
 // seal writes summary and report, and closes the result for good.
-func (a *applying) seal(ctx context.Context, w *artifact.Writer, exit Exit, c lang.Conclusion, runs []artifact.Run, rows []artifact.BackendRow) (dir, screen string, err error) {
+func (a *applying) seal(ctx context.Context, w *artifact.Writer, e evaluation) (dir, screen string, err error) {
 	a.phase(PhaseReport, "started", "")
 	m, err := a.manifest(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	m.Outcome, m.ExitCode = outcome(exit), int(exit)
-	in := report.Input{Description: a.study.topology.Lab.Description, Manifest: m, Facts: a.facts(), Runs: runs, Backends: rows}
+	m.Outcome, m.ExitCode = outcome(e.exit), int(e.exit)
+	in := report.Input{Description: a.study.topology.Lab.Description, Manifest: m, Facts: a.facts(), Runs: e.runs, Backends: e.rows}
 	in.Manifest.Lab, in.Manifest.Run = a.study.topology.Lab.Name, strings.TrimSuffix(filepath.Base(w.Dir()), artifact.PartialSuffix)
-	for _, check := range c.Checks {
+	for _, check := range e.Checks {
 		in.Checks = append(in.Checks, report.Check{Name: check.Name, Passed: check.Passed, Message: check.Message})
 	}
 	s, files, err := report.Files(in)

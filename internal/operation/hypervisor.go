@@ -80,6 +80,7 @@ func startHolder(ctx context.Context, store *state.Store, lab, cacheDir string, 
 const (
 	opStartHypervisor plan.Op = "start-hypervisor"
 	opExperiment      plan.Op = "experiment"
+	opConclude        plan.Op = "conclude"
 )
 
 // naming says by what a machine of the topology is known elsewhere.
