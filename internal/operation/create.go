@@ -183,6 +183,9 @@ func (a *applying) making(cameUp func(schema.Domain, libvirt.Step, error), enrol
 // startHypervisor starts the private hypervisor. Resources that the state holds
 // are gone with an earlier one, proven by the registry's lock.
 func (a *applying) startHypervisor(ctx context.Context) error {
+	if err := recordFound(a.store, a.holder); err != nil {
+		return err
+	}
 	if a.embedded() && a.holder == nil {
 		a.phase(PhaseHypervisor, "started", "private libvirtd")
 		if err := a.store.Empty(nil); err != nil {

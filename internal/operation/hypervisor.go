@@ -66,14 +66,37 @@ func startHolder(ctx context.Context, store *state.Store, lab, cacheDir string, 
 	if err != nil {
 		return nil, errors.Join(err, store.End(seq, err))
 	}
-	raw, err := json.Marshal(h)
-	if err != nil {
-		return nil, err
-	}
-	if err := store.Update(func(s *state.State) error { s.Hypervisor = raw; return nil }); err != nil {
+	if err := recordHolder(store, h); err != nil {
 		return nil, err
 	}
 	return h, store.End(seq, nil)
+}
+
+func recordHolder(store *state.Store, h *hypervisor.Holder) error {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return store.Update(func(s *state.State) error { s.Hypervisor = raw; return nil })
+}
+
+// recordFound resolves the intents of commands that were killed while they started
+// a hypervisor: the one that was found runs and is recorded, or none does.
+func recordFound(store *state.Store, found *hypervisor.Holder) error {
+	for _, in := range store.Pending() {
+		if in.Op != opStartHypervisor {
+			continue
+		}
+		if found != nil {
+			if err := recordHolder(store, found); err != nil {
+				return err
+			}
+		}
+		if err := store.End(in.Seq, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Names of the intents that are not a provider's call.

@@ -55,7 +55,7 @@ func (a *applying) prove(ctx context.Context) error {
 	}
 	witnesses := 0
 	for _, svc := range a.study.topology.Services {
-		p, err := experiment.Prove(ctx, a.lab(), svc.Noun)
+		p, err := a.proveOne(ctx, svc.Noun)
 		if err != nil {
 			return err
 		}
@@ -68,6 +68,34 @@ func (a *applying) prove(ctx context.Context) error {
 	a.timings.ProvedS = a.since()
 	a.phase(PhaseProve, "done", fmt.Sprintf("%d paths client → director → backend → client answer under the VIP", witnesses))
 	return nil
+}
+
+// proveOne proves one service under a journaled loan of it: Prove sets a scheduler
+// of its own, and gives back what it borrowed, unless this process is killed.
+func (a *applying) proveOne(ctx context.Context, service addr.Noun) (experiment.Proof, error) {
+	borrowed, err := a.loanOf(service, service)
+	if err != nil {
+		return experiment.Proof{}, err
+	}
+	seq, err := a.store.Begin(borrowed)
+	if err != nil {
+		return experiment.Proof{}, err
+	}
+	p, err := experiment.Prove(ctx, a.lab(), service)
+	if err == nil { // else it may not have been given back, and the next apply does it again
+		err = a.store.End(seq, nil)
+	}
+	return p, err
+}
+
+// loanOf is the intent to borrow a service's settings.
+func (a *applying) loanOf(borrower, service addr.Noun) (state.Intent, error) {
+	loan, err := experiment.Borrow(a.study.topology, borrower, service)
+	if err != nil {
+		return state.Intent{}, err
+	}
+	data, err := json.Marshal(loan)
+	return state.Intent{Op: opExperiment, Subject: borrower.String(), Data: data}, err
 }
 
 // openResult makes the artifact and writes down what is known before the runs.
@@ -104,15 +132,10 @@ func resultName(at time.Time) string {
 // the service.
 func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang.Experiment) error {
 	trials := a.list.of(e)
-	loan, err := experiment.Borrow(a.study.topology, e.Noun, e.Service)
+	borrowed, err := a.loanOf(e.Noun, e.Service)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(loan)
-	if err != nil {
-		return err
-	}
-	borrowed := state.Intent{Op: opExperiment, Subject: e.Noun.String(), Data: data}
 	seq, err := a.store.Begin(borrowed)
 	if err != nil {
 		return err

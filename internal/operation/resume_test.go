@@ -10,6 +10,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/plan/state"
 )
 
@@ -164,4 +165,29 @@ func killedAfter(t *testing.T, a *applying, w *artifact.Writer, steps int) strin
 		}
 	}
 	return dir
+}
+
+// A hypervisor that was started and not recorded is found by its lineage, and the
+// intent to start it is no longer open.
+func TestUnrecordedHypervisor(t *testing.T) {
+	for name, found := range map[string]*hypervisor.Holder{"runs": {PID: 77}, "never came up": nil} {
+		a, _, _ := paper(t, "flush")
+		reopen(t, a)
+		if _, err := a.store.Begin(state.Intent{Op: opStartHypervisor, Subject: "lab.x"}); err != nil {
+			t.Fatal(err)
+		}
+		loan, err := a.store.Begin(state.Intent{Op: opExperiment, Subject: "experiment.x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := recordFound(a.store, found); err != nil {
+			t.Fatal(err)
+		}
+		if left := a.store.Pending(); len(left) != 1 || left[0].Seq != loan {
+			t.Errorf("%s: pending %v", name, left)
+		}
+		if recorded := len(a.store.State().Hypervisor) > 0; recorded != (found != nil) {
+			t.Errorf("%s: recorded %v", name, recorded)
+		}
+	}
 }
