@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/plan"
@@ -54,11 +55,8 @@ func child(args []string) error {
 		return err
 	}
 	if n > 0 {
-		fault := fake.CrashBefore
-		if args[3] == "after" {
-			fault = fake.CrashAfter
-		}
-		p.Script(fake.Rule{Nth: n, Fault: fault})
+		faults := map[string]fake.Fault{"before": fake.CrashBefore, "amid": fake.CrashHalf, "after": fake.CrashAfter}
+		p.Script(fake.Rule{Nth: n, Fault: faults[args[3]]})
 		p.Crash = func() {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -119,12 +117,19 @@ func box(label, shape string, size int, within string, needs ...string) provider
 	return r
 }
 
+func peg(label, within string, holes ...string) provider.Resource {
+	r := box(label, "", 0, within)
+	r.Type, r.Attrs = "peg", fake.Peg(holes...)
+	return r
+}
+
 // labs are shapes of one lab; from first to second there is something of each:
-// a replacement that takes along, an update, a deletion, a creation.
+// a replacement that takes along, an update, one that changes names, a deletion, a
+// creation.
 var labs = map[string][]provider.Resource{
 	"none":   nil,
-	"first":  {box("net", "round", 1, ""), box("vm", "round", 1, "", "net"), box("dns", "round", 1, "vm"), box("old", "round", 1, "", "net"), box("svc", "round", 1, "", "dns", "old")},
-	"second": {box("net", "round", 1, ""), box("vm", "flat", 1, "", "net"), box("dns", "round", 1, "vm"), box("new", "round", 1, "", "net"), box("svc", "round", 2, "", "dns", "new")},
+	"first":  {box("net", "round", 1, ""), box("vm", "round", 1, "", "net"), box("dns", "round", 1, "vm"), box("old", "round", 1, "", "net"), box("svc", "round", 1, "", "dns", "old"), peg("vips", "net", "1", "2")},
+	"second": {box("net", "round", 1, ""), box("vm", "flat", 1, "", "net"), box("dns", "round", 1, "vm"), box("new", "round", 1, "", "net"), box("svc", "round", 2, "", "dns", "new"), peg("vips", "net", "2", "3")},
 }
 
 func run(t *testing.T, args ...string) (killed bool) {
@@ -146,12 +151,12 @@ func run(t *testing.T, args ...string) (killed bool) {
 	return false
 }
 
-// A process is killed by SIGKILL at each of its calls, right before and right
-// after the effect. The next apply brings the lab to the wanted shape, the next
+// A process is killed by SIGKILL at each of its calls, right before, amid and
+// right after the effect. The next apply brings the lab to the wanted shape, the next
 // destroy leaves nothing.
 func TestKilledAtEveryCall(t *testing.T) {
 	for _, lab := range []string{"first", "second", "none"} {
-		for _, fault := range []string{"before", "after"} {
+		for _, fault := range []string{"before", "amid", "after"} {
 			t.Run(lab+" "+fault, func(t *testing.T) {
 				t.Parallel() // most of the time is spent waiting for the disk
 				n := 1
@@ -208,8 +213,10 @@ func check(t *testing.T, dir string, p *fake.Provider, wanted []provider.Resourc
 		t.Errorf("world %v, state %d, wanted %d", objects, len(st.Resources), len(wanted))
 	}
 	for _, r := range wanted {
-		v, found, err := p.World().Get(r.Addr, fake.Schemas()[r.Type])
-		if err != nil || !found || provider.PlanBySchema(fake.Schemas()[r.Type], r, v).Action != provider.NoOp {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		v, err := p.Read(ctx, r, r.Attrs)
+		cancel()
+		if err != nil || provider.PlanBySchema(fake.Schemas()[r.Type], r, v).Action != provider.NoOp {
 			t.Errorf("%s is not as wanted: %#v, %v", r.Addr, v, err)
 		}
 		if rec, _ := st.Resource(r.Addr); rec.Status != state.OK {

@@ -93,6 +93,9 @@ func recordText(r state.Resource, ps *plan.Providers) (string, error) {
 	if r.Status == state.Tainted {
 		b.WriteString(" (tainted: the next apply makes it anew)")
 	}
+	if len(r.Half) > 0 {
+		b.WriteString(" (an update of it did not end: the next apply looks what came of it)")
+	}
 	if !r.Within.IsZero() {
 		fmt.Fprintf(&b, "\n  # within %s", r.Within)
 	}

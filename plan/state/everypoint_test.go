@@ -104,8 +104,8 @@ func (s story) recover(t testing.TB, cut *bed) error {
 // system calls, and what the calls before have done stays in the kernel: files as
 // they were written, synced or not, machines as they were told. A call to libvirt
 // or to a guest is cut the same way: asked or not asked, answered or not; the half
-// effects stand for a daemon or an agent that dies with it. TestKilled in package
-// plan does it to a real process, and TestCrashAtEveryStep here takes the power
+// effects stand for a daemon or an agent that dies with it. TestKilledAtEveryCall in
+// package plan does it to a real process, and TestCrashAtEveryStep here takes the power
 // away, when unsynced bytes are lost as well.
 func TestEveryCrash(t *testing.T) {
 	total := 0
