@@ -102,8 +102,10 @@ func (h *Handle) find(ctx context.Context, key proto.IPVSKey) (proto.IPVSService
 }
 
 // Delete removes a service and its destinations, and verifies that it is gone.
-// The error is [ErrNotFound] when there was none. Entries of the connection
-// table stay until they expire unless net.ipv4.vs.expire_nodest_conn is 1.
+// The error is [ErrNotFound] when there was none. Its entries of the connection
+// table go too: they would pin their ports again as soon as a service with that
+// key came back, because the kernel takes its real servers out of the trash
+// (ip_vs_ctl.c, ip_vs_trash_get_dest).
 func (h *Handle) Delete(ctx context.Context, key proto.IPVSKey) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +113,7 @@ func (h *Handle) Delete(ctx context.Context, key proto.IPVSKey) error {
 	if _, err := h.find(ctx, key); err != nil {
 		return err
 	}
-	if err := h.k.delService(key); err != nil {
+	if err := h.drop(ctx, key); err != nil {
 		return err
 	}
 	if s, err := h.find(ctx, key); err == nil {

@@ -68,7 +68,8 @@ func (p *Provider) Read(ctx context.Context, r provider.Resource, prior cty.Valu
 	if err != nil {
 		return cty.NilVal, err
 	}
-	switch set := text(prior, "boot_id"); set {
+	set := text(prior, "boot_id")
+	switch set {
 	case bootID:
 	case "": // a call that did not end may have set it in any boot
 		prior = with(prior, "boot_id", cty.StringVal(bootID))
@@ -77,7 +78,13 @@ func (p *Provider) Read(ctx context.Context, r provider.Resource, prior cty.Valu
 	}
 	v, err := s.read(ctx, c, prior)
 	if hasCode(err, proto.CodeNotFound) {
-		return cty.NilVal, fmt.Errorf("%w: %w", err, provider.ErrGone)
+		err = fmt.Errorf("%w: %w", err, provider.ErrGone)
+	}
+	if set != "" && errors.Is(err, provider.ErrGone) { // its boot lives, so somebody took it away
+		return cty.NilVal, fmt.Errorf("changed outside lvslab: %w", err)
+	}
+	if errors.Is(err, provider.ErrGone) {
+		return cty.NilVal, err
 	}
 	return v, explain(r, err)
 }
@@ -91,6 +98,7 @@ func (p *Provider) Plan(r provider.Resource, prior cty.Value) (provider.Planned,
 	planned := provider.PlanBySchema(s, r, prior)
 	if planned.Action == provider.Update {
 		planned.Warnings = warnings(r, prior)
+		planned.Reasons = append(planned.Reasons, rebuilt(r, prior)...)
 	}
 	return planned, nil
 }

@@ -67,7 +67,8 @@ func (ipvsSetting) apply(ctx context.Context, c client.Caller, want, prior cty.V
 	return v, err
 }
 
-// addStale deletes the virtual services that the resource had and has no more.
+// addStale deletes the virtual services that the resource had and has no more,
+// and those whose list is made anew: deleting takes the entries along.
 func addStale(b *client.Batch, specs []proto.IPVSService, prior cty.Value) error {
 	if prior.IsNull() {
 		return nil
@@ -81,7 +82,8 @@ func addStale(b *client.Batch, specs []proto.IPVSService, prior cty.Value) error
 		return err
 	}
 	for _, h := range had {
-		if !slices.ContainsFunc(specs, func(s proto.IPVSService) bool { return s.IPVSKey == h.IPVSKey }) {
+		at := slices.IndexFunc(specs, func(s proto.IPVSService) bool { return s.IPVSKey == h.IPVSKey })
+		if at < 0 || reordered(destinationKeys(specs[at]), destinationKeys(h)) {
 			client.Add(b, proto.IPVSDelete, h.IPVSKey)
 		}
 	}

@@ -58,11 +58,14 @@ func keptEntries(want, prior cty.Value) []diag.Diagnostic {
 	if err1 != nil || err2 != nil {
 		return nil
 	}
+	if anyReordered(want, prior) {
+		return nil // flushed
+	}
 	for _, n := range w.Services {
 		for _, o := range p.Services {
 			if n.Protocol == o.Protocol && n.VIP == o.VIP && n.Port == o.Port && n.FWMark == o.FWMark && choosesDifferently(n, o) {
 				return []diag.Diagnostic{diag.Warnf("Existing connections keep their backend",
-					"Experiments clear the table before each run. By hand: delete the service with net.ipv4.vs.expire_nodest_conn=1 and create it again.",
+					"Experiments clear the table before each run. Otherwise name the service with --replace: it is made anew, without its entries.",
 					"only new source ports follow the change; the others stay until they have been silent for the timeout")}
 			}
 		}
