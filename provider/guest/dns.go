@@ -32,6 +32,9 @@ func (dnsSetting) read(ctx context.Context, c client.Caller, prior cty.Value) (c
 	if !st.Running {
 		return cty.NilVal, fmt.Errorf("named does not run: %w", provider.ErrGone)
 	}
+	if st.Rewritten { // what it would do after a reload nobody knows
+		return cty.NilVal, fmt.Errorf("named.conf has been rewritten: %w", provider.ErrGone)
+	}
 	return dnsValue(d, st, d.BootID), nil
 }
 

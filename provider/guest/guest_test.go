@@ -70,6 +70,8 @@ var kinds = []struct {
 	{schema.TypeSysctl, sysctl.Value(), func(a *agent) { a.sysctl["net.ipv4.conf.all.rp_filter"] = "1" }, ""},
 	{schema.TypeSysctl, sysctl.Value(), func(a *agent) { delete(a.sysctl, "net.ipv4.tcp_rmem") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Running = false }, "named does not run"},
+	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Rewritten = true }, "named.conf has been rewritten"},
+	{schema.TypeDNS, dns.Value(), func(a *agent) { delete(a.named.Zones, "lab.test") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Zones["lab.test"] = sum("other") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Listen = a.named.Listen[:1] }, ""},
 	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services = nil }, "the virtual service has been deleted"},

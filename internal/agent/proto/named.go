@@ -26,15 +26,20 @@ type ZoneFile struct {
 	Text string `json:"text"`
 }
 
-// NamedState is a named as it runs. Hashes are SHA-256 of the zone texts, hex.
+// NamedState is a named as it runs, with the files that it has. Hashes are
+// SHA-256 of the zone texts on disk, hex; of a zone that is served with another
+// serial than apply has loaded it is no text's hash. A zone that is not served is
+// missing.
 type NamedState struct {
 	Running  bool              `json:"running"`
 	PID      int               `json:"pid,omitempty"`
 	Version  string            `json:"version,omitempty"` // 9.18.49
 	ServerID string            `json:"server_id,omitempty"`
-	Zones    map[string]string `json:"zones,omitempty"`   // name → hash of the text that is loaded
+	Zones    map[string]string `json:"zones,omitempty"`   // name → hash
 	Serials  map[string]uint32 `json:"serials,omitempty"` // as answered
 	Listen   []netip.Addr      `json:"listen,omitempty"`  // addresses with an open socket on port 53
+	// Rewritten says that named.conf is not as apply has written it.
+	Rewritten bool `json:"rewritten,omitempty"`
 }
 
 // NamedCounters come from named's statistics channel; they are right at once.

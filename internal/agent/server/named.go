@@ -49,8 +49,10 @@ type named struct {
 	life  context.Context
 	mu    sync.Mutex
 	proc  *namedProcess     // nil when never started or stopped
-	spec  proto.NamedSpec   // what is loaded
-	files map[string]string // what is on disk
+	spec  proto.NamedSpec   // what was loaded
+	files map[string]string // what was written
+	// serials are those that were served after the last apply.
+	serials map[string]uint32
 }
 
 // namedWithin bounds an apply whose caller set no deadline. A start takes 0.7 s
@@ -62,6 +64,7 @@ func (n *named) apply(ctx context.Context, spec proto.NamedSpec) (proto.NamedSta
 	defer n.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, namedWithin)
 	defer cancel()
+	n.forgetForeign(ctx)
 	changed, zones, err := n.write(spec)
 	if err != nil {
 		return proto.NamedState{}, err
@@ -75,7 +78,10 @@ func (n *named) apply(ctx context.Context, spec proto.NamedSpec) (proto.NamedSta
 	if err := n.answers(ctx); err != nil {
 		return proto.NamedState{}, err
 	}
-	return n.state(ctx)
+	n.serials = nil // whatever is served now is ours
+	st, err := n.state(ctx)
+	n.serials = st.Serials
+	return st, err
 }
 
 // write brings the files up to date. It reports whether any has changed, and of
@@ -228,10 +234,6 @@ func (n *named) whyNotListening(at netip.Addr) string {
 // machine takes about 2 ms under emulation.
 const serialTimeout = 500
 
-// stateTries is how often a name server that runs is asked before it counts as
-// mute: on a host with much else to do one answer in some hundred comes late.
-const stateTries = 4
-
 func serial(ctx context.Context, at netip.Addr, zone string) (uint32, error) {
 	answer, err := query(ctx, proto.QuerySpec{Server: at, Name: zone, Type: "SOA", TimeoutMS: serialTimeout})
 	switch {
@@ -240,7 +242,7 @@ func serial(ctx context.Context, at netip.Addr, zone string) (uint32, error) {
 	case answer.Refused:
 		return 0, errors.New("port 53 is closed")
 	case answer.Rcode != "NOERROR" || len(answer.Answers) == 0:
-		return 0, fmt.Errorf("answer %s without SOA", answer.Rcode)
+		return 0, fmt.Errorf("%w: answer %s without SOA", errNotServed, answer.Rcode)
 	case answer.Source != at:
 		return 0, fmt.Errorf("the answer came from %s", answer.Source)
 	}
@@ -252,43 +254,13 @@ func serial(ctx context.Context, at netip.Addr, zone string) (uint32, error) {
 	return uint32(v), err
 }
 
-func (n *named) read(ctx context.Context, _ proto.None) (proto.NamedState, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.state(ctx)
-}
-
-func (n *named) state(ctx context.Context) (proto.NamedState, error) {
-	if n.proc == nil || !n.proc.running() {
-		return proto.NamedState{}, nil
-	}
-	st := proto.NamedState{
-		Running: true, PID: n.proc.cmd.Process.Pid, Version: n.proc.versionText(), ServerID: n.spec.ServerID,
-		Zones: map[string]string{}, Serials: map[string]uint32{},
-	}
-	at := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	for _, z := range n.spec.Zones {
-		v, err := serial(ctx, at, z.Name)
-		for tries := 1; err != nil && tries < stateTries && ctx.Err() == nil; tries++ {
-			v, err = serial(ctx, at, z.Name)
-		}
-		if err != nil {
-			return st, fail(proto.CodeFailed, z.Name, "named does not answer for the zone: %v", err)
-		}
-		st.Zones[z.Name], st.Serials[z.Name] = hashText(z.Text), v
-	}
-	var err error
-	st.Listen, err = boundTo(dnsPort)
-	return st, err
-}
-
 func (n *named) stop(context.Context, proto.None) (proto.None, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.proc != nil {
 		n.proc.stop()
 	}
-	n.proc, n.spec, n.files = nil, proto.NamedSpec{}, nil
+	n.proc, n.spec, n.files, n.serials = nil, proto.NamedSpec{}, nil, nil
 	return proto.None{}, os.RemoveAll(namedDir)
 }
 

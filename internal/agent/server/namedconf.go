@@ -13,15 +13,16 @@ import (
 
 // Where named lives in the guest. The statistics channel is on loopback only.
 const (
-	namedDir     = "/run/named"
-	namedLogFile = FileRoot + "/named.log"
-	namedStatsAt = "127.0.0.1:8053"
+	namedDir      = "/run/named"
+	namedConfFile = "named.conf"
+	namedLogFile  = FileRoot + "/named.log"
+	namedStatsAt  = "127.0.0.1:8053"
 )
 
 // namedFiles returns the text of named.conf and of each zone's file, by path
 // relative to the directory.
 func namedFiles(spec proto.NamedSpec) map[string]string {
-	files := map[string]string{"named.conf": namedConf(spec)}
+	files := map[string]string{namedConfFile: namedConf(spec)}
 	for _, z := range spec.Zones {
 		files[zoneFile(z.Name)] = z.Text
 	}
