@@ -56,7 +56,7 @@ var runColumns = []column[Run]{
 	integer("conn_rows_after", "rows", "rows of the service in the connection table after the load, templates excluded", "/proc/net/ip_vs_conn", func(r *Run) *int { return &r.ConnRowsAfter }),
 	optionalInteger("decisions", "decisions", "choices that the scheduler made; empty under persistence", "IPVS counters of the service", func(r *Run) **int { return &r.Decisions }),
 	number("jain_weighted", "", 6, "Jain's index of answers_ok per weight over the backends with a weight above 0", "client capture", func(r *Run) **float64 { return &r.JainWeighted }),
-	number("jain_bound", "", 6, "highest index that so many decisions allow; empty", "model", func(r *Run) **float64 { return &r.JainBound }),
+	number("jain_bound", "", 6, "highest index that so many whole decisions allow; empty under persistence", "decisions, weights", func(r *Run) **float64 { return &r.JainBound }),
 	number("dnsperf_run_s", "s", 6, "dnsperf's own run time, which ends at the last answer received", "dnsperf", func(r *Run) **float64 { return &r.DNSPerfRunS }),
 	optionalInteger("dnsperf_completed", "queries", "dnsperf's own count of answers: any rcode, any source address", "dnsperf", func(r *Run) **int { return &r.DNSPerfCompleted }),
 	list("precondition_failures", "conditions that did not hold in a try before the run", "run contract", func(r *Run) *[]string { return &r.PreconditionFailures }),

@@ -42,7 +42,7 @@ type Run struct {
 	ConnRowsAfter    int  // rows of this service, templates excluded
 	Decisions        *int // scheduler choices made; nil under persistence
 	JainWeighted     *float64
-	JainBound        *float64 // later work: empty
+	JainBound        *float64 // highest JainWeighted that so many decisions allow; nil under persistence
 
 	DNSPerfRunS      *float64 // dnsperf's own figure
 	DNSPerfCompleted *int

@@ -28,7 +28,7 @@ func TestRunSharesSocketsOut(t *testing.T) {
 func TestRunOnePacketDecidesForEachPacket(t *testing.T) {
 	r := runFake(t, oneTreatment(factorOf("one_packet", true)), nil)
 	run, rows, _ := r.only(t)
-	if !run.Valid || *run.Decisions != 12 || run.ConnRowsAfter != 0 || rows[2].AnswersOK != 4 || *run.JainWeighted < 0.9999 {
+	if !run.Valid || *run.Decisions != 12 || run.ConnRowsAfter != 0 || rows[2].AnswersOK != 4 || *run.JainWeighted < 0.9999 || *run.JainBound != 1 {
 		t.Errorf("%+v", run)
 	}
 }

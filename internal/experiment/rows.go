@@ -7,6 +7,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/load"
+	"github.com/lvslab/lvslab/internal/stats"
 )
 
 // runRow is the row of a run that has no measurement yet: what the plan says.
@@ -54,6 +55,7 @@ func (out *measured) rows() (artifact.Run, []artifact.BackendRow, []string) {
 		r.Decisions = &n
 	}
 	r.JainWeighted = jain(backends)
+	r.JainBound = jainBound(r.Decisions, backends)
 	r.PreconditionFailures = failures(out.tries)
 	reports := out.reports(&r)
 	out.unseen(&r, reports)
@@ -245,6 +247,23 @@ func jain(rows []artifact.BackendRow) *float64 {
 	}
 	j := sum * sum / (n * squares)
 	return &j
+}
+
+// jainBound is the highest index that so many decisions allow: 7, 7 and 6 of 20
+// are as even as it gets. Empty where the decisions are not known or none.
+func jainBound(decisions *int, rows []artifact.BackendRow) *float64 {
+	if decisions == nil {
+		return nil
+	}
+	var weights []float64
+	for _, b := range rows {
+		weights = append(weights, float64(b.Weight))
+	}
+	bound, ok := stats.JainBound(*decisions, weights)
+	if !ok {
+		return nil
+	}
+	return &bound
 }
 
 func fraction(part, whole int64) *float64 {

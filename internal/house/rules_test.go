@@ -59,7 +59,7 @@ var allowed = map[string][]string{
 	"internal/ipvsmodel":         {},
 
 	"internal/load":       {"internal/addr", "internal/diag", "internal/lang"},
-	"internal/experiment": {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/agent/proto", "internal/agent/client"},
+	"internal/experiment": {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
 	"internal/artifact":   {"internal/addr", "internal/diag"},
 	"internal/stats":      {},
 	"internal/verdict":    {"internal/addr", "internal/artifact", "internal/stats"},

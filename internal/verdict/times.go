@@ -170,13 +170,30 @@ func claim(s *study, matrix [][]float64, blocks []int) Verdict {
 	default:
 		v.Text += ". That is not a proof that they are equal."
 	}
+	v.Text += " " + detectable(matrix, pairs)
 	return v
+}
+
+// planPower is the power that sizes of effects are stated for.
+const planPower = 0.8
+
+// detectable says how small a difference such a study still finds, with the
+// spread that was seen: without it "no difference" would mean nothing.
+func detectable(matrix [][]float64, pairs []pair) string {
+	n := len(matrix)
+	sd := 0.0
+	for _, p := range pairs {
+		sd = max(sd, p.sd)
+	}
+	return fmt.Sprintf("With the widest spread seen between two treatments (standard deviation of ln ratios %.3f), %s find a ratio of %.3f in 80 %% of such studies, and could show two equal treatments to be equal within a factor of %.3f.",
+		sd, some(n, "block"), stats.DetectableRatio(n, len(pairs), sd, level, planPower), stats.EquivalenceRatio(n, sd, level, planPower))
 }
 
 // pair is the comparison of two treatments on log ratios inside blocks.
 type pair struct {
 	a, b        string
 	ratio       stats.Shift // of ln(a/b)
+	sd          float64     // of ln(a/b) over the blocks
 	p, adjusted float64
 }
 
@@ -202,7 +219,7 @@ func comparePairs(s *study, matrix [][]float64) []pair {
 				continue // batchMatrix keeps positive values only
 			}
 			p := stats.SignFlip(d, resamples, resampleSeed).P
-			out = append(out, pair{a: s.groups[i].label, b: s.groups[j].label, ratio: stats.HodgesLehmann(d, 0.95), p: p})
+			out = append(out, pair{a: s.groups[i].label, b: s.groups[j].label, ratio: stats.HodgesLehmann(d, 0.95), sd: stats.Summarise(d).SD, p: p})
 			ps = append(ps, p)
 		}
 	}

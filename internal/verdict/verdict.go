@@ -60,8 +60,8 @@ func Judge(in Input) []Verdict {
 	rules := []func(*study) []Verdict{
 		validity, completeness, losses, agreement,
 		decisions, pinned, oneKey, neverActive,
-		onePacket, spread,
-		timing, redundantRate, controls,
+		onePacket, spread, chance,
+		timing, drift, redundantRate, controls,
 	}
 	var first, passed []Verdict
 	for _, rule := range rules {
