@@ -48,6 +48,7 @@ written with one dash, as in Terraform.`,
 	f := root.PersistentFlags()
 	f.StringVar(&a.settings.Chdir, "chdir", "", "work as if started in `DIR`")
 	f.BoolVar(&a.json, "json", false, "print versioned JSON lines instead of text")
+	f.BoolVar(&a.settings.Verbose, "verbose", false, "say why: advice with its place, reason and fix")
 	f.DurationVar(&a.settings.LockTimeout, "lock-timeout", 0, "wait that `DURATION`, for example 30s, for a lab that another process works on")
 	root.Args = noSuchCommand
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }

@@ -60,6 +60,7 @@ var allowed = map[string][]string{
 
 	"internal/load":       {"internal/addr", "internal/diag", "internal/lang"},
 	"internal/experiment": {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
+	"internal/advise":     {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
 	"internal/artifact":   {"internal/addr", "internal/diag"},
 	"internal/stats":      {},
 	"internal/verdict":    {"internal/addr", "internal/artifact", "internal/stats"},
@@ -70,7 +71,7 @@ var allowed = map[string][]string{
 var free = []string{"internal/operation", "internal/acceptance", "internal/ui", "cmd/lvslab", "cmd/lvslab-agent"}
 
 // pure rooms have no business with the host: same input, same output.
-var pure = []string{"internal/lang", "internal/topo", "internal/lower", "plan/diff", "plan/graph", "internal/stats", "internal/verdict", "internal/ipvsmodel"}
+var pure = []string{"internal/lang", "internal/topo", "internal/lower", "plan/diff", "plan/graph", "internal/stats", "internal/advise", "internal/verdict", "internal/ipvsmodel"}
 
 var impure = []string{"net", "os/exec", "os/signal", "golang.org/x/sys/unix", "github.com/vishvananda/netlink", "github.com/digitalocean/go-libvirt"}
 

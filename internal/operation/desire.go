@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lvslab/lvslab/internal/advise"
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
@@ -102,6 +103,9 @@ func (l trialList) describe(t *lang.Topology) []string {
 			line += "; before each run " + nounsText(anew) + " made anew"
 		}
 		lines = append(lines, line)
+		if text := advise.Detectable(len(mine)/e.Iterations, e.Iterations); text != "" {
+			lines = append(lines, "  "+text)
+		}
 	}
 	return lines
 }

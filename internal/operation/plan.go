@@ -31,6 +31,9 @@ func (a *applying) showPlan() error {
 	a.warnRenewals()
 	a.Events.Emit(PlanEvent{Lab: a.study.topology.Lab.Name, Text: a.study.redact(a.planText()), Plan: raw,
 		Changes: t.Create + t.Update + t.Replace + t.Delete, Trials: len(a.todo)})
+	if len(a.todo) > 0 {
+		a.advise(a.study.topology)
+	}
 	return nil
 }
 

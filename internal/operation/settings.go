@@ -46,6 +46,7 @@ type Settings struct {
 	Environ     []string
 	Events      Events
 	Started     time.Time
+	Verbose     bool // advice with its reasons
 
 	// pinned are the inputs of a saved plan; nil = from Variables and Environ.
 	pinned *lang.Inputs

@@ -218,5 +218,6 @@ func Validate(_ context.Context, s *Settings, path string) (Exit, error) {
 	t := st.topology
 	s.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The topology is valid: %s with %d machines, %d services, %d experiments.",
 		addr.N(addr.Lab, t.Lab.Name), len(t.Machines), len(t.Services), len(t.Experiments))})
+	s.advise(t)
 	return ExitDone, nil
 }

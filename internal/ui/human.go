@@ -44,6 +44,12 @@ func (h *Human) Emit(e operation.Event) {
 		h.runEvent(e)
 	case operation.DiagnosticEvent:
 		h.diagnostics(e)
+	case operation.AdviceEvent:
+		if e.Text != "" {
+			h.clearLive()
+			fmt.Fprintln(h.err, e.Text)
+			h.showLive()
+		}
 	case operation.CheckEvent:
 		h.checkEvent(e)
 	case operation.NoticeEvent:
