@@ -1,12 +1,15 @@
 package acceptance
 
 import (
+	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/ipvsmodel"
 )
 
 // truths is one lab with three studies whose outcome the kernel's rules fix.
@@ -171,23 +174,34 @@ func countsAgree(t *testing.T, r artifact.Run, rows []artifact.BackendRow) {
 // checkHolder predicts the backend of a one-port run from the kernel's rules.
 func checkHolder(t *testing.T, r artifact.Run, rows []artifact.BackendRow) {
 	t.Helper()
-	want := 0
-	switch {
-	case strings.HasSuffix(r.TreatmentID, "=dh"):
-		want = int(hash32(198<<24|19<<16|7<<8|101) % 3)
-	case strings.HasSuffix(r.TreatmentID, "=sh"):
-		want = int(hash32(198<<24|19<<16|7<<8|128) % 3)
-	}
+	_, scheduler, _ := strings.Cut(r.TreatmentID, "scheduler=")
+	want := holder(t, scheduler, rows)
 	for _, b := range rows {
-		if (b.AnswersOK > 0) != (b.Position == want) {
-			t.Errorf("%s at position %d has %d answers, want all at position %d", b.Backend, b.Position, b.AnswersOK, want)
+		if (b.AnswersOK > 0) != (b.Address == want) {
+			t.Errorf("%s at position %d has %d answers, want all at %s", b.Backend, b.Position, b.AnswersOK, want)
 		}
 	}
 }
 
-// hash32 is the kernel's multiplicative hash, reduced to the 256 buckets of dh
-// and sh (net/netfilter/ipvs/ip_vs_dh.c).
-func hash32(x uint32) uint32 { return x * 0x61C88647 >> 24 }
+// holder is the address of the backend that one port of the probe gets by the
+// model of IPVS.
+func holder(t *testing.T, scheduler string, rows []artifact.BackendRow) string {
+	t.Helper()
+	m := ipvsmodel.New(ipvsmodel.Kernel{}, 1)
+	vip := netip.MustParseAddrPort("198.19.7.101:53")
+	k := ipvsmodel.Key{Protocol: ipvsmodel.UDP, VIP: vip}
+	err := m.AddService(k, ipvsmodel.Service{Scheduler: scheduler})
+	list := slices.SortedFunc(slices.Values(rows), func(a, b artifact.BackendRow) int { return b.Position - a.Position })
+	for _, b := range list { // the last one added is the head
+		at := netip.AddrPortFrom(netip.MustParseAddr(b.Address), 53)
+		err = errors.Join(err, m.AddDestination(k, ipvsmodel.Destination{Address: at, Weight: b.Weight}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := m.Packet(0, &ipvsmodel.Packet{Protocol: ipvsmodel.UDP, Client: netip.MustParseAddrPort("198.19.7.128:40000"), VIP: vip})
+	return d.Backend.Addr().String()
+}
 
 func byRun(rows []artifact.BackendRow) map[string][]artifact.BackendRow {
 	m := map[string][]artifact.BackendRow{}
@@ -230,4 +244,18 @@ func deref(p *int) any {
 		return nil
 	}
 	return *p
+}
+
+// TestHolder holds the model's word against the formula of the two hashes.
+func TestHolder(t *testing.T) {
+	rows := []artifact.BackendRow{{Address: "198.19.7.10", Weight: 1}, {Address: "198.19.7.11", Position: 1, Weight: 1}, {Address: "198.19.7.12", Position: 2, Weight: 1}}
+	for scheduler, place := range map[string]uint32{
+		"rr": 0, "nq": 0, "lblcr": 0,
+		"dh": ipvsmodel.Hash32(198<<24|19<<16|7<<8|101, 8) % 3,
+		"sh": ipvsmodel.Hash32(198<<24|19<<16|7<<8|128, 8) % 3,
+	} {
+		if got := holder(t, scheduler, rows); got != rows[place].Address {
+			t.Errorf("%s: %s, want %s", scheduler, got, rows[place].Address)
+		}
+	}
 }
