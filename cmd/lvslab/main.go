@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -26,9 +24,11 @@ func main() {
 
 // run executes one command line and returns the exit code of LANGUAGE.md.
 func run(args []string) int {
-	ctx, stop := interruptible()
-	defer stop()
+	user := interruptible()
+	defer user.stop()
+	ctx := user.ctx
 	app := &app{}
+	app.settings.Abort = user.abort
 	root := app.command()
 	root.SetArgs(singleDash(root, args))
 	err := root.ExecuteContext(ctx)
@@ -40,7 +40,7 @@ func run(args []string) int {
 	case errors.As(err, &usage):
 		app.badUsage(usage, args)
 		return int(operation.ExitUsage)
-	case errors.Is(err, syscall.EPIPE): // the reader has seen enough
+	case readerGone(err):
 	case err != nil:
 		app.fail(explainInterrupt(ctx, err))
 		if app.exit == operation.ExitDone {
@@ -51,43 +51,6 @@ func run(args []string) int {
 		return int(operation.ExitInterrupted)
 	}
 	return int(app.exit)
-}
-
-// interruptible returns a context that the first SIGINT or SIGTERM cancels in
-// good order; the second ends the process at once, which is safe: what exists
-// is in the state, and destroy finds it.
-func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	sig := make(chan os.Signal, 2)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
-		signal.Notify(sig, syscall.SIGHUP) // the terminal is gone: end in good order, too
-	}
-	// A reader that goes away (| head) must not kill what has machines to look
-	// after. With a handler, which children do not inherit, the write fails.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	go func() {
-		if _, ok := <-sig; !ok {
-			return
-		}
-		fmt.Fprintln(os.Stderr, "\nInterrupted: finishing the calls under way. Once more to stop at once.")
-		cancel(operation.ErrInterrupted)
-		if _, ok := <-sig; ok {
-			fmt.Fprintln(os.Stderr, "\nStopped. 'lvslab destroy' cleans up what is left.")
-			os.Exit(int(operation.ExitInterrupted))
-		}
-	}()
-	return ctx, func() { signal.Stop(sig); close(sig); cancel(nil) }
-}
-
-// explainInterrupt gives the bare end of a context a text for people.
-func explainInterrupt(ctx context.Context, err error) error {
-	var known *diag.Failure
-	bare := errors.Is(err, context.Canceled) || errors.Is(err, operation.ErrInterrupted)
-	if errors.As(err, &known) || !bare || !errors.Is(context.Cause(ctx), operation.ErrInterrupted) {
-		return err
-	}
-	return diag.Fail(diag.Told(err), "Interrupted", "The same command goes on from here; lvslab destroy takes down what is there.", "")
 }
 
 // usageError is a command line that can't be right: exit code 64.

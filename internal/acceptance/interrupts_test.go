@@ -49,10 +49,10 @@ func TestAccInterrupts(t *testing.T) {
 	}
 	s.must(2, time.Minute, "plan", "--detailed-exitcode", "lab.hcl")
 
-	// Twice: it ends at once, and the next destroy cleans. A clone would be there
-	// before the second signal.
+	// Twice: it does not wait for the boot, and the next destroy cleans. A clone would
+	// be there before the second signal.
 	r = s.signalled([]os.Signal{os.Interrupt, os.Interrupt}, "apply", "--auto-approve", "--boot", "cold", "--replace", "director.front", "lab.hcl")
-	if r.code != 130 || !strings.Contains(r.stderr, "Stopped.") {
+	if r.code != 130 || !strings.Contains(r.stderr, "Stopping: the calls under way are given up.") {
 		t.Errorf("interrupted twice: %s", r)
 	}
 	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")

@@ -225,7 +225,9 @@ func (p probe) boot(ctx context.Context, limit time.Duration, args ...string) (s
 	// the thread that starts the child, so that must not go away.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// And the terminal's Ctrl-C must not end it, as that would look like a guest
+	// that failed, and be remembered: this process cancels what it has begun.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

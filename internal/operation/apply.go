@@ -383,7 +383,10 @@ func (a *applying) failed(ctx context.Context, cause error) (Exit, error) {
 			"  lvslab apply " + src + "    makes it anew\n  lvslab destroy " + src + "  forgets it"})
 		return exit, cause
 	}
-	if len(a.store.State().Resources) > 0 {
+	switch st := a.store.State(); {
+	case len(st.Resources) == 0 && len(st.Hypervisor) > 0:
+		a.Events.Emit(NoticeEvent{Text: "The hypervisor of the lab runs, without a machine:\n  lvslab destroy " + cmp.Or(a.source, st.Source)})
+	case len(st.Resources) > 0:
 		a.Events.Emit(NoticeEvent{Text: "The lab is kept for a look:\n" + strings.Join(a.handles(), "\n")})
 	}
 	return exit, cause

@@ -153,11 +153,9 @@ func (a *applying) create(ctx context.Context) error {
 	a.phase(PhaseCreate, "started", "")
 	progress := a.newProgress()
 	done := a.making(progress.cameUp, func(string, *proto.Enrolled) { progress.enrolledOne() })
-	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
 	res := walk.Run(ctx, a.changes, walk.Options{
 		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.parallelism(),
-		Abort: abort, Observe: progress.observe,
+		Abort: a.Abort, Observe: progress.observe,
 	})
 	done()
 	if err := res.Err(); err != nil {
@@ -371,7 +369,7 @@ func (s *Settings) takeDownForeign(ctx context.Context, store *state.Store) erro
 	if err != nil {
 		return err
 	}
-	err = walk.Run(ctx, p, walk.Options{Providers: h.providers, Recorder: store.Recorder()}).Err()
+	err = walk.Run(ctx, p, walk.Options{Providers: h.providers, Recorder: store.Recorder(), Abort: s.Abort}).Err()
 	_ = os.Remove(runDir()) // the directory of the sockets' directories, when that was the last
 	return err
 }

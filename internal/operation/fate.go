@@ -89,7 +89,11 @@ func crashed(node, reason string, around []string) error {
 	if len(around) > 0 {
 		detail += "\nIts console:\n  " + strings.Join(around, "\n  ")
 	}
-	f := diag.Fail(diag.Told(errCrashed), node+" has crashed",
+	what := " went down"
+	if strings.Contains(reason, "panic") || strings.Contains(reason, "fatal") {
+		what = " has crashed"
+	}
+	f := diag.Fail(diag.Told(errCrashed), node+what,
 		"Look at its console with 'lvslab logs "+quoteNode(node)+"', then apply again: its settings are made anew. When memory was short, give it more.",
 		"%s", detail)
 	f.Diagnostic = f.Diagnostic.For(node)

@@ -47,6 +47,9 @@ type Settings struct {
 	Events      Events
 	Started     time.Time
 	Verbose     bool // advice with its reasons
+	// Abort, when it ends, cancels the calls under way, which the end of an
+	// operation's context lets finish; nil = never.
+	Abort context.Context
 
 	// pinned are the inputs of a saved plan; nil = from Variables and Environ.
 	pinned *lang.Inputs

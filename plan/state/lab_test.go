@@ -31,6 +31,9 @@ type bed struct {
 	parallelism int
 	// rules are the faults of the next operation's provider.
 	rules []fake.Rule
+	// interrupted, when not nil, ends when the next operation is interrupted once,
+	// aborted when it is the second time.
+	interrupted, aborted context.Context
 	// calls is how often that provider was called.
 	calls int
 }
@@ -87,7 +90,8 @@ func (b *bed) open(fuse *fake.Fuse) (*session, func() error, error) {
 		return nil, nil, err
 	}
 	o := walk.Options{Providers: ps, Recorder: s.Recorder(), Parallelism: b.parallelism}
-	if len(b.rules) > 0 { // a call that hangs
+	o.Abort = b.aborted
+	if len(b.rules) > 0 && b.aborted == nil { // a call that hangs
 		o.Deadline = func(plan.Op, string) time.Duration { return 20 * time.Millisecond }
 	}
 	end := func() error {
@@ -98,6 +102,14 @@ func (b *bed) open(fuse *fake.Fuse) (*session, func() error, error) {
 		return s.Close()
 	}
 	return &session{b, s, ps, o}, end, nil
+}
+
+// context is the operation's, which an interruption ends.
+func (b *bed) context() context.Context {
+	if b.interrupted != nil {
+		return b.interrupted
+	}
+	return context.Background()
 }
 
 func (s *session) look() (walk.Refreshed, map[addr.Resource]cty.Value, error) {
@@ -113,7 +125,7 @@ func (s *session) look() (walk.Refreshed, map[addr.Resource]cty.Value, error) {
 	for _, e := range have {
 		recorded[e.Addr] = e.Value
 	}
-	seen, err := walk.Refresh(context.Background(), have, s.options)
+	seen, err := walk.Refresh(s.context(), have, s.options)
 	return seen, recorded, err
 }
 
@@ -160,7 +172,7 @@ func (b *bed) apply(top *labtest.Topology, fuse *fake.Fuse) (res walk.Result, er
 			return res, err
 		}
 	}
-	res = walk.Run(context.Background(), p, s.options)
+	res = walk.Run(s.context(), p, s.options)
 	if err := res.Err(); err != nil || top != nil {
 		return res, err
 	}
@@ -187,7 +199,7 @@ func (b *bed) destroy(fuse *fake.Fuse) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := walk.Run(context.Background(), p, s.options).Err(); err != nil {
+	if err := walk.Run(s.context(), p, s.options).Err(); err != nil {
 		return err
 	}
 	return s.store.Empty(nil)

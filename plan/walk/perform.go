@@ -130,11 +130,31 @@ func bounded[T any](ctx context.Context, o Options, op plan.Op, typ string, call
 	}
 	select {
 	case a := <-answers:
-		return a.value, late(a.err, op, limit)
+		return a.value, cut(late(a.err, op, limit), o, op)
 	case <-time.After(grace):
 		var none T
+		if o.aborted() {
+			return none, cut(context.Canceled, o, op)
+		}
 		return none, diag.Fail(&HungError{op, limit}, "a call hangs", "look at the console with lvslab logs, then lvslab destroy", "")
 	}
+}
+
+// ErrCutShort is wrapped by the error of a call that was cancelled while it was
+// under way: what it did is unknown.
+var ErrCutShort = errors.New("cut short")
+
+func (o Options) aborted() bool { return o.Abort != nil && o.Abort.Err() != nil }
+
+// cut explains an error that is nothing but the end of Abort. Reading has no
+// effect to be unsure of.
+func cut(err error, o Options, op plan.Op) error {
+	var known *diag.Failure
+	if op == Read || !o.aborted() || !errors.Is(err, context.Canceled) || errors.As(err, &known) {
+		return err
+	}
+	return diag.Fail(errors.Join(ErrCutShort, err), "cut short", "the next command looks at what has become of it",
+		"%s was cancelled while it was under way", op)
 }
 
 // late explains an error that is nothing but the deadline.

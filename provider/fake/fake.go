@@ -182,14 +182,22 @@ func (p *Provider) call(ctx context.Context, op Op, a addr.Resource, effects ...
 	if cause == nil {
 		cause = fmt.Errorf("%s of %s: %w", op, a, ErrScripted)
 	}
+	if rule.Meanwhile != nil {
+		rule.Meanwhile()
+	}
 	switch rule.Fault {
+	case Work:
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return p.carryOut(effects)
 	case Hang:
 		<-ctx.Done()
 		return ctx.Err()
 	case HangOn:
 		<-p.release
 		return cause
-	case FailHalf, CrashHalf:
+	case FailHalf, CrashHalf, HangHalf:
 		effects = effects[:len(effects)/2]
 	case Fail, CrashBefore:
 		effects = nil
@@ -200,6 +208,9 @@ func (p *Provider) call(ctx context.Context, op Op, a addr.Resource, effects ...
 	switch rule.Fault {
 	case CrashBefore, CrashHalf, CrashAfter:
 		p.Crash()
+	case HangHalf, HangAfter:
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	return cause
 }

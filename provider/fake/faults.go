@@ -20,6 +20,13 @@ const (
 	FailAfter
 	// Hang waits for the context to end and returns its error, without an effect.
 	Hang
+	// HangHalf has a part of its effect before it hangs.
+	HangHalf
+	// HangAfter has its effect before it hangs.
+	HangAfter
+	// Work is no fault: the call has its effect and succeeds, unless it has been
+	// cancelled by then.
+	Work
 	// HangOn does not even listen to the context: it returns when [Provider.Release] is called.
 	HangOn
 	// CrashBefore calls the provider's Crash function before the effect.
@@ -38,6 +45,9 @@ type Rule struct {
 	// = every one of them.
 	Nth   int
 	Fault Fault
+	// Meanwhile, when not nil, is called when the call is under way, before its
+	// effect.
+	Meanwhile func()
 	// Err is what the failing ones return; [ErrScripted] when nil.
 	Err error
 }

@@ -317,6 +317,8 @@ func TestAwaitCrash(t *testing.T) {
 		"reboot":               {panicked + up, up, "it has booted again"},
 		"chat":                 {panicked + up, "[ 9.9] a message\n", ""},
 		"contact was quicker":  {"", up, ""},
+		"a clone is rebooted":  {"lvslab-agent: enrolled as client.c, 16 s after boot\n", "[   21.3] reboot: Restarting system\n", "it boots again"},
+		"it is halted":         {panicked + up, "[   21.3] reboot: System halted\n", "it was halted"},
 		"and then it rebooted": {"", up + up, "it has booted again"},
 	} {
 		if err := os.WriteFile(path, []byte(c.had), 0o600); err != nil {

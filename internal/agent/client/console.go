@@ -103,6 +103,29 @@ var panicMarks = []string{"Kernel panic - not syncing", "lvslab-agent: fatal: "}
 // upMark is what the agent prints at the end of a good boot.
 const upMark = "lvslab-agent: ports open"
 
+// downMarks are what the kernel prints, however quiet it was told to be, when it
+// is told to go down (kernel/reboot.c: kernel_restart, kernel_halt,
+// kernel_power_off; drivers/tty/sysrq.c: sysrq_handle_reboot).
+var downMarks = []struct{ mark, means string }{
+	{"reboot: Restarting system", "it boots again"},
+	{"sysrq: Resetting", "it boots again"},
+	{"reboot: System halted", "it was halted"},
+	{"reboot: Power down", "it was switched off"},
+}
+
+// goesDown says what a guest was told after the console's first from bytes, "" when
+// it was not told to go down.
+func goesDown(path string, from int64) string {
+	for _, line := range linesOf(path, from) {
+		for _, d := range downMarks {
+			if strings.Contains(line, d.mark) {
+				return d.means
+			}
+		}
+	}
+	return ""
+}
+
 // Of a panic's text the lines before it say what led there, and a few after it
 // which process it was; the stack that follows fills a screen.
 const (
@@ -132,8 +155,8 @@ func Panic(path string, from int64) (reason string, around []string) {
 }
 
 // AwaitCrash waits until the console shows, after its first from bytes, that a
-// guest that was up has panicked or has booted again, and says which, with the
-// lines around it. It returns "" when ctx ended first. The guest's ports tell
+// guest that was up has panicked, goes down or has booted again, and says which,
+// with the lines around it. It returns "" when ctx ended first. The guest's ports tell
 // nothing of it: QEMU keeps them open over a reboot.
 func AwaitCrash(ctx context.Context, path string, from int64) (reason string, around []string) {
 	tick := time.NewTicker(consoleEvery)
@@ -153,6 +176,9 @@ func AwaitCrash(ctx context.Context, path string, from int64) (reason string, ar
 		size = st.Size()
 		if reason, around := Panic(path, from); reason != "" {
 			return reason, around
+		}
+		if means := goesDown(path, from); means != "" {
+			return means, LastLines(path, linesBefore)
 		}
 		if countUps(path, from) > ups {
 			return "it has booted again", LastLines(path, linesBefore)
