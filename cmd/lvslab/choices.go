@@ -18,7 +18,7 @@ func (a *app) choiceFlags(f *pflag.FlagSet, c *operation.Choices) {
 	f.BoolVar(&c.Fresh, "fresh", false, "repeat the study though its result is complete")
 	f.StringVar(&c.Results, "results", "results", "artifacts are below `DIR`")
 	f.Var((*nounsFlag)(&c.Target), "target", "only this `NOUN` and what it needs; runs no experiments (repeatable)")
-	f.Var((*nounsFlag)(&c.Replace), "replace", "make this `NOUN` anew (repeatable)")
+	f.Var((*nounsFlag)(&c.Replace), "replace", "make this `NOUN` anew (repeatable); of a service: without its connection entries")
 	f.StringVar(&c.Boot, "boot", "", "how all machines come up, `HOW`: restore (clones of a saved one) or cold (booted); else as the topology says")
 	f.BoolVar(&c.RefreshOnly, "refresh-only", false, "only compare the state with what exists; apply then writes it down")
 	f.IntVar(&c.Parallelism, "parallelism", 0, "work on `N` resources at once (0: by cores, memory and accelerator)")

@@ -257,29 +257,6 @@ func (a *applying) compare(ctx context.Context) error {
 	return err
 }
 
-// lookAround finds the lab's hypervisor and reads what exists.
-func (a *applying) lookAround(ctx context.Context) error {
-	var err error
-	if a.holder, err = findHolder(ctx, a.state().Lineage); err != nil {
-		return err
-	}
-	if err := a.sameHypervisor(); err != nil {
-		return err
-	}
-	if a.keys != nil {
-		if err := a.connectRunning(ctx); err != nil {
-			return err
-		}
-	}
-	if a.store != nil {
-		if err := a.giveBackLoans(ctx); err != nil {
-			return err
-		}
-	}
-	a.reality, err = look(ctx, a.state(), a.host, a.parallelism())
-	return err
-}
-
 // pendingTrials decides which trials this apply carries out.
 func (a *applying) pendingTrials(ctx context.Context) error {
 	var err error

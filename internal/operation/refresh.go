@@ -17,11 +17,38 @@ import (
 // reality is what exists, as read just now, beside what the state recorded.
 type reality struct {
 	have     []plan.Existing
+	existing []plan.Existing // as the state recorded them
 	recorded map[addr.Resource]cty.Value
 	gone     map[addr.Resource]string
 	// changed are those that are not as they were recorded; settled are those that
 	// an update had left half done and that are known by looking.
 	changed, settled []addr.Resource
+}
+
+// lookAround finds the lab's hypervisor and reads what exists.
+func (a *applying) lookAround(ctx context.Context) error {
+	var err error
+	if a.holder, err = findHolder(ctx, a.state().Lineage); err != nil {
+		return err
+	}
+	if err := a.sameHypervisor(); err != nil {
+		return err
+	}
+	if a.keys != nil {
+		if err := a.connectRunning(ctx); err != nil {
+			return err
+		}
+	}
+	if a.store != nil {
+		if err := a.giveBackLoans(ctx); err != nil {
+			return err
+		}
+	}
+	a.reality, err = look(ctx, a.state(), a.host, a.parallelism())
+	if err == nil && a.store == nil {
+		err = a.overlookLoans()
+	}
+	return err
 }
 
 // look reads every recorded resource. h is nil when the lab's hypervisor does
@@ -36,6 +63,7 @@ func look(ctx context.Context, st state.State, h *host, parallelism int) (realit
 	if err != nil {
 		return r, err
 	}
+	r.existing = existing
 	for _, e := range existing {
 		r.recorded[e.Addr] = e.Value
 	}

@@ -2,13 +2,11 @@ package operation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
-	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/plan/state"
 	"github.com/lvslab/lvslab/provider"
 )
@@ -65,9 +63,9 @@ func (a *applying) giveBackLoans(ctx context.Context) error {
 		if in.Op != opExperiment {
 			continue
 		}
-		var loan experiment.Loan
-		if err := json.Unmarshal(in.Data, &loan); err != nil {
-			return fmt.Errorf("loan in the journal: %w", err)
+		loan, err := loanIn(in)
+		if err != nil {
+			return err
 		}
 		if a.host != nil && a.stands(ctx, loan.Director) {
 			// When it fails, the refresh that follows sees the borrowed

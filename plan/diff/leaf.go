@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,12 @@ type leaf struct {
 }
 
 func (l leaf) empty() bool { return l.text == `""` || l.text == "[]" }
+
+// replaced says of an empty list that it only gets or loses elements, which are
+// among the others.
+func (l leaf) replaced(others []leaf) bool {
+	return l.text == "[]" && slices.ContainsFunc(others, func(o leaf) bool { return strings.HasPrefix(o.path, l.path+"[") })
+}
 
 func (l leaf) order(o leaf) int {
 	for i := range min(len(l.pos), len(o.pos)) {

@@ -63,9 +63,7 @@ func (c *computation) differences(r provider.Resource, have plan.Existing, name 
 		}
 	}
 	every := slices.Clone(all)
-	all = slices.DeleteFunc(all, func(l leaf) bool { // a list that gets or loses its only element differs in that
-		return l.text == "[]" && slices.ContainsFunc(every, func(o leaf) bool { return strings.HasPrefix(o.path, l.path+"[") })
-	})
+	all = slices.DeleteFunc(all, func(l leaf) bool { return l.replaced(every) })
 	slices.SortFunc(all, leaf.order) // no two are equal: the path decides in the end
 	paths := map[string][]string{}
 	var who []string

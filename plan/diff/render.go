@@ -143,6 +143,8 @@ func attributes(c plan.Change) []Line {
 			out = append(out, l)
 		}
 	}
+	every := slices.Clone(out)
+	out = slices.DeleteFunc(out, func(l leaf) bool { return l.replaced(every) })
 	slices.SortStableFunc(out, func(a, b leaf) int { return a.order(b) })
 	lines := column(None, out)
 	for i, l := range out {

@@ -50,7 +50,7 @@ func Refresh(ctx context.Context, have []plan.Existing, o Options) (Refreshed, e
 			e := ask[i]
 			switch {
 			case errors.Is(r.err, provider.ErrGone):
-				out.Gone[e.Addr] = howGone(r.err)
+				out.Gone[e.Addr] = howGone(e.Addr, r.err)
 			case r.err != nil:
 				failures = append(failures, Failure{e.Addr, Read, r.err})
 			default:
@@ -110,9 +110,11 @@ func layers(have []plan.Existing) func(yield func([]plan.Existing) bool) {
 	}
 }
 
-// howGone turns a provider's error into a reason for the plan.
-func howGone(err error) string {
+// howGone turns a provider's error into a reason for the plan, which stands
+// behind the address.
+func howGone(a addr.Resource, err error) string {
 	text := strings.TrimSuffix(strings.TrimSuffix(err.Error(), provider.ErrGone.Error()), ": ")
+	text = strings.TrimPrefix(text, a.String()+": ")
 	if text == "" {
 		return "it existed, but is gone"
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -227,21 +228,53 @@ func TestUpdateDropsOldServices(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	b, changed, fewer := newBench(t), ipvs, sysctl
-	changed.Services = []schema.IPVSService{ipvs.Services[0]}
-	changed.Services[0].Scheduler = "wlc"
+	service := func(change func(*schema.IPVSService)) schema.IPVS {
+		c := ipvs
+		c.Services = []schema.IPVSService{ipvs.Services[0]}
+		c.Services[0].Destinations = slices.Clone(ipvs.Services[0].Destinations)
+		change(&c.Services[0])
+		return c
+	}
+	less := service(func(s *schema.IPVSService) { s.Destinations = s.Destinations[1:] })
+	moving := less
+	moving.Sysctl = map[string]string{"net.ipv4.vs.expire_nodest_conn": "1"}
+	once, fewer := service(func(s *schema.IPVSService) { s.OnePacket = true }), sysctl
 	fewer.Values = map[string]string{"net.ipv4.conf.all.rp_filter": "0"}
-	for want, r := range map[string]provider.Resource{
-		"only new source ports":     resource(schema.TypeIPVS, changed.Value()),
-		"next boot: net.ipv4.tcp_r": resource(schema.TypeSysctl, fewer.Value()),
+	for _, c := range []struct {
+		name        string
+		want, prior cty.Value
+		says        []string
+	}{
+		{"scheduler", service(func(s *schema.IPVSService) { s.Scheduler = "wlc" }).Value(), ipvs.Value(), []string{"silent for 300 s"}},
+		{"weight and timeout", service(func(s *schema.IPVSService) { s.Destinations[0].Weight, s.Timeouts.UDP = 7, 20 }).Value(), ipvs.Value(), []string{"silent for 20 s"}},
+		{"timeout", service(func(s *schema.IPVSService) { s.Timeouts.UDP = 20 }).Value(), ipvs.Value(), nil},
+		{"the kernel's timeout", service(func(s *schema.IPVSService) { s.Destinations[0].Weight, s.Timeouts.UDP = 7, 0 }).Value(), ipvs.Value(), []string{"silent for 300 s"}},
+		{"persistent", service(func(s *schema.IPVSService) { s.Destinations[0].Weight, s.PersistenceS = 7, 360 }).Value(), ipvs.Value(), []string{"silent for 360 s"}},
+		{"TCP", service(func(s *schema.IPVSService) { s.Protocol, s.Scheduler = "tcp", "sh" }).Value(), service(func(s *schema.IPVSService) { s.Protocol = "tcp" }).Value(), []string{"silent for 900 s"}},
+		{"a backend less", less.Value(), ipvs.Value(), []string{"entries of 198.18.0.30 stay, and a packet that matches one is dropped until it ends, at most 300 s"}},
+		{"a backend less, moved", moving.Value(), ipvs.Value(), nil},
+		{"a backend less and a weight", service(func(s *schema.IPVSService) { s.Destinations = s.Destinations[1:]; s.Destinations[0].Weight = 9 }).Value(), ipvs.Value(),
+			[]string{"entries of 198.18.0.30", "silent for"}},
+		{"rebuilt", service(func(s *schema.IPVSService) { slices.Reverse(s.Destinations); s.Scheduler = "wlc" }).Value(), ipvs.Value(), nil},
+		{"one packet from now on", once.Value(), ipvs.Value(), []string{"silent for"}},
+		{"one packet until now", ipvs.Value(), once.Value(), nil},
+		{"parameter", fewer.Value(), sysctl.Value(), []string{"next boot: net.ipv4.tcp_r"}},
 	} {
-		prior := ipvs.Value()
-		if r.Type == schema.TypeSysctl {
-			prior = sysctl.Value()
+		typ := schema.TypeIPVS
+		if c.name == "parameter" {
+			typ = schema.TypeSysctl
 		}
-		p, err := b.Plan(r, prior)
-		if err != nil || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0].Detail, want) || p.Warnings[0].Address != r.Addr.String() {
-			t.Errorf("warnings %v, %v; want %q", p.Warnings, err, want)
+		r := resource(typ, c.want)
+		p, err := newBench(t).Plan(r, c.prior)
+		if err != nil || len(p.Warnings) != len(c.says) {
+			t.Errorf("%s: warnings %v, %v", c.name, p.Warnings, err)
+			continue
+		}
+		for i, w := range p.Warnings {
+			flush := strings.Contains(w.Remedy, "lvslab apply --replace 'director.lb'")
+			if !strings.Contains(w.Detail, c.says[i]) || w.Address != r.Addr.String() || flush != (typ == schema.TypeIPVS) {
+				t.Errorf("%s: warning %+v", c.name, w)
+			}
 		}
 	}
 }

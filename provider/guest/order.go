@@ -2,6 +2,7 @@ package guest
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/zclconf/go-cty/cty"
@@ -36,22 +37,35 @@ func rebuilt(r provider.Resource, prior cty.Value) []provider.Reason {
 }
 
 func anyReordered(want, prior cty.Value) bool {
-	w, err1 := schema.IPVSFrom(want)
-	p, err2 := schema.IPVSFrom(prior)
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	ws, err1 := serviceSpecs(w)
-	ps, err2 := serviceSpecs(p)
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	for _, n := range ws {
-		for _, o := range ps {
-			if n.IPVSKey == o.IPVSKey && reordered(destinationKeys(n), destinationKeys(o)) {
-				return true
-			}
+	for n, o := range pairs(want, prior) {
+		if rebuilds(n, o) {
+			return true
 		}
 	}
 	return false
+}
+
+// rebuilds says whether a service is deleted and made anew when it is updated.
+func rebuilds(n, o schema.IPVSService) bool {
+	want, err1 := serviceSpec(n)
+	have, err2 := serviceSpec(o)
+	return err1 == nil && err2 == nil && reordered(destinationKeys(want), destinationKeys(have))
+}
+
+// pairs yields each virtual service that stays, as wanted and as it is.
+func pairs(want, prior cty.Value) iter.Seq2[schema.IPVSService, schema.IPVSService] {
+	return func(yield func(n, o schema.IPVSService) bool) {
+		w, err1 := schema.IPVSFrom(want)
+		p, err2 := schema.IPVSFrom(prior)
+		if err1 != nil || err2 != nil {
+			return
+		}
+		for _, n := range w.Services {
+			for _, o := range p.Services {
+				if n.Protocol == o.Protocol && n.VIP == o.VIP && n.Port == o.Port && n.FWMark == o.FWMark && n.IPv6 == o.IPv6 && !yield(n, o) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -40,7 +40,7 @@ func (p *Provider) findDomain(ctx context.Context, d schema.Domain) (rpc.Domain,
 	})
 	switch {
 	case IsNotFound(err):
-		return dom, schema.Domain{}, fmt.Errorf("%w: virtual machine %s", provider.ErrGone, d.Name)
+		return dom, schema.Domain{}, fmt.Errorf("virtual machine %s has ended: %w", d.Name, provider.ErrGone)
 	case err != nil:
 		return dom, schema.Domain{}, explain(err, "look for virtual machine "+d.Name)
 	}
@@ -91,7 +91,7 @@ func readPID(path string) int {
 func (p *Provider) readDomain(ctx context.Context, d schema.Domain) (schema.Domain, error) {
 	_, have, err := p.findDomain(ctx, d)
 	if errors.Is(err, errInactive) {
-		err = fmt.Errorf("%w: virtual machine %s does not run", provider.ErrGone, d.Name)
+		err = fmt.Errorf("virtual machine %s does not run: %w", d.Name, provider.ErrGone)
 	}
 	return have, err
 }

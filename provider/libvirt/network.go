@@ -79,7 +79,7 @@ func (p *Provider) findNetwork(ctx context.Context, n schema.Network) (rpc.Netwo
 	})
 	switch {
 	case IsNotFound(err):
-		return found, schema.Network{}, fmt.Errorf("%w: network %s", provider.ErrGone, n.Name)
+		return found, schema.Network{}, fmt.Errorf("network %s has been taken away: %w", n.Name, provider.ErrGone)
 	case err != nil:
 		return found, schema.Network{}, explain(err, "look for network "+n.Name)
 	}
@@ -109,7 +109,7 @@ var errInactive = errors.New("inactive")
 func (p *Provider) readNetwork(ctx context.Context, n schema.Network) (schema.Network, error) {
 	_, have, err := p.findNetwork(ctx, n)
 	if errors.Is(err, errInactive) {
-		err = fmt.Errorf("%w: network %s is not active", provider.ErrGone, n.Name)
+		err = fmt.Errorf("network %s is not active: %w", n.Name, provider.ErrGone)
 	}
 	return have, err
 }
