@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lvslab/lvslab/internal/verify/studytest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,5 +29,26 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NO_COLOR", "1")
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"study": sealStudy},
 	})
+}
+
+// sealStudy is the scripts' command "study DIR [CHANGE…]": it seals a small result
+// below DIR, changed before it was sealed.
+func sealStudy(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: study DIR [CHANGE...]")
+	}
+	s, err := studytest.Load()
+	ts.Check(err)
+	for _, change := range args[1:] {
+		switch change {
+		case "forged":
+			s.Runs[0].AnswersOK--
+		default:
+			ts.Fatalf("study: no change %q", change)
+		}
+	}
+	_, err = s.Seal(ts.MkAbs(args[0]))
+	ts.Check(err)
 }

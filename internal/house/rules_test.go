@@ -58,13 +58,15 @@ var allowed = map[string][]string{
 	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},
 	"internal/ipvsmodel":         {},
 
-	"internal/load":       {"internal/addr", "internal/diag", "internal/lang"},
-	"internal/experiment": {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
-	"internal/advise":     {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
-	"internal/artifact":   {"internal/addr", "internal/diag"},
-	"internal/stats":      {},
-	"internal/verdict":    {"internal/addr", "internal/artifact", "internal/stats"},
-	"internal/report":     {"internal/addr", "internal/diag", "internal/artifact", "internal/stats", "internal/verdict"},
+	"internal/load":             {"internal/addr", "internal/diag", "internal/lang"},
+	"internal/experiment":       {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
+	"internal/advise":           {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
+	"internal/verify":           {"internal/artifact", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},
+	"internal/verify/studytest": {"internal/artifact", "internal/report", "internal/verdict", "internal/version"},
+	"internal/artifact":         {"internal/addr", "internal/diag"},
+	"internal/stats":            {},
+	"internal/verdict":          {"internal/addr", "internal/artifact", "internal/stats"},
+	"internal/report":           {"internal/addr", "internal/diag", "internal/artifact", "internal/stats", "internal/verdict"},
 }
 
 // free rooms may enter every other: the corridor, the front door, what is shown.

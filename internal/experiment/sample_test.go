@@ -1,0 +1,102 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+// sampleDir holds a small study as this package writes it, for the package that
+// recomputes it from its raw data.
+const sampleDir = "../verify/studytest/testdata/study"
+
+// TestSampleIsCurrent keeps that sample what this package writes: two treatments
+// in two blocks with three sockets, in virtual time, so that it is always the same.
+func TestSampleIsCurrent(t *testing.T) {
+	top := paperTopology()
+	e := &top.Experiments[0]
+	e.Iterations, e.Load.Sockets, e.Capture = 2, 3, true
+	e.Factors = []lang.Factor{factorOf("scheduler", "rr", "dh")}
+	treatments, ds := Treatments(top, *e)
+	if ds.HasErrors() {
+		t.Fatal(ds.Err())
+	}
+	trials := Trials(*e, treatments, 0)
+	plan, err := json.MarshalIndent(map[string]any{"study": map[string]any{"study": "sample", "trials": trials}}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := artifact.Create(t.TempDir(), "sample", "20000101T000000Z-0000", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.SetFactors([]string{"scheduler"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.SetPlan(append(plan, '\n')); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeLab(t, top)
+		if _, err := Run(context.Background(), f.lab(), *e, trials, Into(w), Hooks{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	got := files(t, w.Dir())
+	if *update {
+		if err := os.RemoveAll(sampleDir); err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range got {
+			path := filepath.Join(sampleDir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if d := cmp.Diff(files(t, sampleDir), got); d != "" {
+		t.Errorf("the sample is not current; write it anew with -update:\n%.2000s", d)
+	}
+}
+
+// files reads a directory: path → content.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		text := string(data)
+		if d.Name() == "conns.csv" { // the fake kernel lists its table in any order
+			lines := strings.SplitAfter(text, "\n")
+			slices.Sort(lines[1:])
+			text = strings.Join(lines, "")
+		}
+		out[filepath.ToSlash(rel)] = text
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/load"
+)
+
+// setting is what the plan says about a run, as far as it is needed here.
+type setting struct {
+	Scheduler string        `json:"scheduler"`
+	OnePacket bool          `json:"one_packet"`
+	Protocol  string        `json:"protocol"`
+	Queries   int           `json:"queries"`
+	Clients   int           `json:"clients"`
+	VIPs      int           `json:"vips"`
+	Within    time.Duration `json:"within"`
+}
+
+// trial is a run as plan.json holds it.
+type trial struct {
+	RunID      string `json:"run_id"`
+	Experiment string `json:"experiment"`
+	Block      int    `json:"block"`
+	Order      int    `json:"order"`
+	Treatment  struct {
+		ID      string            `json:"id"`
+		Factors map[string]string `json:"factors"`
+		Setting setting           `json:"setting"`
+	} `json:"treatment"`
+	PrevTreatment string `json:"prev_treatment"`
+}
+
+// raw is the raw data of one run.
+type raw struct {
+	queries  []load.Query
+	fresh    proto.IPVSFreshState
+	before   map[string]proto.CounterSet
+	after    map[string]proto.CounterSet
+	settled  proto.IPVSStats
+	conns    []conn
+	reports  []load.Report
+	unread   int      // reports of dnsperf that cannot be read
+	captures [][]byte // pcap, when they were kept
+}
+
+// conn is a row of conns.csv.
+type conn struct {
+	protocol string
+	client   netip.AddrPort
+	virtual  netip.AddrPort
+}
+
+// readRaw reads the files of raw/<run>/. One that is missing is an error.
+func readRaw(a *artifact.Artifact, run string) (*raw, error) {
+	r := &raw{}
+	file := func(name string) ([]byte, error) { return a.ReadFile(artifact.RawDir + "/" + run + "/" + name) }
+	data, err := file(artifact.QueriesFile)
+	if err != nil {
+		return nil, err
+	}
+	if r.queries, err = load.ReadQueries(bytes.NewReader(data)); err != nil {
+		return nil, err
+	}
+	var before, after struct {
+		IPVS  *proto.IPVSStats            `json:"ipvs"`
+		Nodes map[string]proto.CounterSet `json:"nodes"`
+	}
+	for name, into := range map[string]any{"ipvs.json": &r.fresh, "counters-before.json": &before, "counters-after.json": &after} {
+		if data, err = file(name); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, into); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	r.before, r.after = before.Nodes, after.Nodes
+	if after.IPVS != nil {
+		r.settled = *after.IPVS
+	}
+	if data, err = file("conns.csv"); err != nil {
+		return nil, err
+	}
+	if r.conns, err = readConns(data); err != nil {
+		return nil, err
+	}
+	if data, err = file("dnsperf.txt"); err != nil {
+		return nil, err
+	}
+	r.readReports(string(data))
+	r.captures, err = readCaptures(filepath.Join(a.Dir(), artifact.RawDir, run))
+	return r, err
+}
+
+func readConns(data []byte) ([]conn, error) {
+	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	if err != nil || len(rows) == 0 {
+		return nil, fmt.Errorf("conns.csv: %w", errors.Join(err, errors.New("no header")))
+	}
+	var out []conn
+	for _, row := range rows[1:] {
+		c := conn{protocol: row[0]}
+		var err1, err2 error
+		c.client, err1 = netip.ParseAddrPort(row[1])
+		c.virtual, err2 = netip.ParseAddrPort(row[2])
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("conns.csv: %w", err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// readReports splits dnsperf.txt at the headings of its processes.
+func (r *raw) readReports(text string) {
+	for _, part := range strings.Split("\n"+text, "\n# exit ")[1:] {
+		report, err := load.ParseReport(part)
+		if err != nil {
+			r.unread++
+			continue
+		}
+		r.reports = append(r.reports, report)
+	}
+}
+
+func readCaptures(dir string) ([][]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out [][]byte
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".pcap") {
+			data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, data)
+		}
+	}
+	return out, err
+}
+
+// served reports whether a service belongs to the run: a VIP and protocol that
+// the run's queries went to, or would have.
+func (r *raw) mine(k proto.IPVSKey, s setting, vips map[netip.Addr]bool, port uint16) bool {
+	return k.Protocol == s.Protocol && k.Port == port && vips[k.VIP]
+}
+
+// target finds the VIPs and the port that the run was sent to. With queries in
+// the file they say it; else the services with the run's scheduler do.
+func (r *raw) target(s setting) (map[netip.Addr]bool, uint16) {
+	vips := map[netip.Addr]bool{}
+	for _, q := range r.queries {
+		vips[q.VIP] = true
+	}
+	port := uint16(0)
+	for _, svc := range r.fresh.Services {
+		if len(r.queries) == 0 && svc.Protocol == s.Protocol && svc.Scheduler == s.Scheduler {
+			vips[svc.VIP] = true
+		}
+		if vips[svc.VIP] && svc.Protocol == s.Protocol {
+			port = svc.Port
+		}
+	}
+	return vips, port
+}

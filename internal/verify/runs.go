@@ -1,0 +1,53 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+)
+
+// checkRuns recomputes the tables from the raw data of every run.
+func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]trial) ([]Check, error) {
+	tables := Check{Name: "outcomes", What: "runs.csv against queries.csv and dnsperf's reports", Unit: "numbers"}
+	captures := Check{Name: "captures", What: "queries.csv and traffic against the captures", Unit: "queries"}
+	counters := Check{Name: "counters", What: "backends.csv and runs.csv against the counters of director and backends", Unit: "numbers"}
+	flags := Check{Name: "validity", What: "outcome_flags and valid against the counts", Unit: "runs"}
+	rows := map[string][]artifact.BackendRow{}
+	for _, b := range a.Backends() {
+		rows[b.RunID] = append(rows[b.RunID], b)
+	}
+	without := 0
+	for _, r := range a.Runs() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		t, ok := planned[r.RunID]
+		if !ok {
+			continue // said by the plan's check
+		}
+		mine := rows[r.RunID]
+		if len(mine) == 0 && !r.Valid {
+			if len(r.PreconditionFailures) == 0 {
+				flags.fail(artifact.RunsFile, r.RunID, "nothing was measured, and no precondition is said to have failed")
+			}
+			continue // its preconditions failed: there was no load
+		}
+		data, err := readRaw(a, r.RunID)
+		if err != nil {
+			tables.fail(artifact.RawDir+"/"+r.RunID, "", "the raw data cannot be read: %v", err)
+			continue
+		}
+		if len(data.captures) == 0 {
+			without++
+		}
+		outcomes(&tables, r, t, data)
+		tape(&captures, r, t, data)
+		counted(&counters, r, mine, t, data)
+		judged(&flags, r, mine)
+	}
+	if without > 0 {
+		captures.Notes = append(captures.Notes, fmt.Sprintf("%d runs kept no capture (capture = false): their queries.csv is taken as it is", without))
+	}
+	return []Check{captures, tables, counters, flags}, nil
+}
