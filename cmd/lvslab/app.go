@@ -58,7 +58,7 @@ written with one dash, as in Terraform.`,
 		a.validateCommand(), a.fmtCommand(), a.graphCommand(), a.consoleCommand(),
 		a.showCommand(), a.stateCommand(), a.outputCommand(), a.unlockCommand(),
 		a.execCommand(), a.sshCommand(), a.logsCommand(),
-		a.verifyCommand(),
+		a.verifyCommand(), a.compareCommand(),
 		a.doctorCommand(), a.imageCommand(), a.versionCommand(),
 	)
 	return root

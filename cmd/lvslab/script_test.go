@@ -45,6 +45,10 @@ func sealStudy(ts *testscript.TestScript, _ bool, args []string) {
 		switch change {
 		case "forged":
 			s.Runs[0].AnswersOK--
+		case "lossy":
+			s.Runs[0].AnswersOK, s.Runs[0].Unanswered, s.Runs[0].BatchS = 10, 2, nil
+			s.Runs[2].AnswersOK, s.Runs[2].Unanswered, s.Runs[2].BatchS = 11, 1, nil
+			s.Manifest.Versions.GuestKernel = "6.12.1"
 		default:
 			ts.Fatalf("study: no change %q", change)
 		}

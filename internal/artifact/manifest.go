@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ type Manifest struct {
 	ExitCode int    `json:"exit_code"`
 
 	Versions    Versions          `json:"versions"`
+	Host        Host              `json:"host,omitzero"`
 	Images      map[string]string `json:"images,omitempty"` // image name → digest
 	Accelerator string            `json:"accelerator"`      // kvm or tcg
 	Topology    string            `json:"topology_sha256"`  // of the resolved topology
@@ -72,6 +74,24 @@ type Versions struct {
 	IPVSAdm     string `json:"ipvsadm,omitempty"`
 	Named       string `json:"named,omitempty"`
 	DNSPerf     string `json:"dnsperf,omitempty"`
+}
+
+// Host is the machine that the guests ran on. Times of two results may be
+// compared only when they have the same one.
+type Host struct {
+	// ID is a hash of the machine's id (machine-id(5)), which says whether two
+	// results are of one machine and not which. "" = not known.
+	ID    string `json:"id,omitempty"`
+	CPU   string `json:"cpu,omitempty"` // model name
+	Cores int    `json:"cores,omitempty"`
+}
+
+// String names the host for people.
+func (h Host) String() string {
+	if h == (Host{}) {
+		return ""
+	}
+	return fmt.Sprintf("%s, %d cores, id %.8s", cmp.Or(h.CPU, "unknown CPU"), h.Cores, cmp.Or(h.ID, "unknown"))
 }
 
 // encode returns the manifest as it is written: indented, keys sorted, so that

@@ -59,6 +59,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 		m.GuestSeeds = a.host.nodes.guestSeeds()
 	}
 	m.Versions, m.Sysctls = a.versions(ctx)
+	m.Host = thisHost()
 	return m, nil
 }
 

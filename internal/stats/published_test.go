@@ -149,3 +149,28 @@ func TestDriftPublished(t *testing.T) {
 		near(t, c.name+" p", got.P, c.p, 0.0012) // two tails of three decimals
 	}
 }
+
+func TestRankSumPublished(t *testing.T) {
+	// Permeability of a membrane: Hollander and Wolfe (1973), p. 69; R's help page
+	// of wilcox.test gives W = 35 and a one-sided p of 0.1272.
+	x := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
+	y := []float64{1.15, 0.88, 0.90, 0.74, 1.21}
+	got := RankSum(x, y, 0, 0)
+	if !got.Exact || got.W != 35 {
+		t.Errorf("%+v", got)
+	}
+	near(t, "p", got.P, 2*0.1272, 0.0001)
+	if got = RankSum(nil, y, 0, 0); got.P != 1 {
+		t.Errorf("an empty sample: %+v", got)
+	}
+	if got = RankSum([]float64{1, 1}, []float64{1, 1}, 0, 0); got.P != 1 {
+		t.Errorf("all tied: %+v", got)
+	}
+	var low, high []float64
+	for i := range 20 {
+		low, high = append(low, float64(i)), append(high, float64(100+i))
+	}
+	if got = RankSum(low, high, 999, 1); got.Exact || got.P != 1.0/1000 {
+		t.Errorf("sampled: %+v", got)
+	}
+}
