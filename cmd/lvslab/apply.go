@@ -116,7 +116,8 @@ func (a *app) sweepCommand() *cobra.Command {
 		Use:   "sweep [LAB…]",
 		Short: "Find and remove what labs left on this machine, without their state",
 		Long: `Look through this machine's registry of lab hypervisors and remove those that
-no state knows. Labs that somebody works on are passed over, and so are labs
+no state knows, and what bears the mark of such a lab on a libvirt of your own,
+if one is named. Labs that somebody works on are passed over, and so are labs
 that have a state, unless they are named. What a killed process has left of a
 template that it was making is removed, too.`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -126,6 +127,7 @@ template that it was making is removed, too.`,
 		},
 	}
 	c.Flags().BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask")
+	c.Flags().StringVar(&o.Connect, "connect", "", "look on the libvirt at `URI`, too (default: LIBVIRT_DEFAULT_URI, as of virsh)")
 	return c
 }
 

@@ -41,11 +41,12 @@ func Destroy(ctx context.Context, s *Settings, ref string, o DestroyOptions) (Ex
 
 func (s *Settings) destroy(ctx context.Context, ref string, o DestroyOptions) (Exit, error) {
 	l, err := s.hereOnly(ctx, ref)
-	if errors.Is(err, state.ErrNone) {
-		s.Events.Emit(NoticeEvent{Text: "Nothing to destroy: this lab was never applied here."})
-		return ExitDone, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, state.ErrNone):
+		return s.destroyWithoutState(ctx, ref, l.dir, nil, o)
+	case errors.Is(err, state.ErrMissing), errors.Is(err, state.ErrUnreadable):
+		return s.destroyWithoutState(ctx, ref, l.dir, err, o)
+	case err != nil:
 		return ExitError, err
 	}
 	store, err := s.openStore(ctx, l.dir)

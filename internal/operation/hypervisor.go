@@ -136,7 +136,7 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 		opts.Host = func(ctx context.Context) error { return holderState(ctx, holder) }
 		socket = holder.ChannelSocket
 	} else {
-		opts.ChannelPath, opts.Pipe = socket, pipesIn(channelDir(lineage))
+		opts.ChannelPath, opts.Pipe, opts.Dir = socket, pipesIn(channelDir(lineage)), dir
 	}
 	opts.Template = func(d schema.Domain) *libvirt.Template {
 		if h.template == nil {

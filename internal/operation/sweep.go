@@ -18,13 +18,17 @@ import (
 // SweepOptions are sweep's flags.
 type SweepOptions struct {
 	// Labs are names or directories of labs to take down although they have a state.
-	Labs        []string
+	Labs []string
+	// Connect is a libvirt of the user's own on which labs are looked for, too; ""
+	// = the one of LIBVIRT_DEFAULT_URI.
+	Connect     string
 	AutoApprove bool
 	Confirm     Confirm
 }
 
 // Sweep finds what labs have left on this machine without any state: every
-// hypervisor that lvslab starts stands in the machine's registry. It passes
+// hypervisor that lvslab starts stands in the machine's registry, and what is made
+// on a libvirt of the user's own bears the lab's mark. It passes
 // over labs that somebody works on, and over those that have a state, unless
 // they are named. What a killed process has left of a template is removed from
 // the cache.
@@ -33,30 +37,56 @@ func Sweep(ctx context.Context, s *Settings, o SweepOptions) (Exit, error) {
 	if err != nil {
 		return ExitError, err
 	}
+	c, err := s.consulate(ctx, o.Connect)
+	if err != nil {
+		return ExitError, err
+	}
+	defer c.close()
+	labs, err := c.labs(ctx)
+	if err != nil {
+		return ExitError, err
+	}
+	all := slices.Clone(entries)
+	for _, l := range labs {
+		all = append(all, l.entry())
+	}
 	for _, name := range o.Labs {
-		if err := oneOf(entries, name); err != nil {
+		if err := oneOf(all, name); err != nil {
 			return ExitError, err
 		}
 	}
 	l, err := s.leftovers(entries, o.Labs)
+	if err == nil {
+		l.consulate = c
+		err = s.leftAbroad(&l, labs, o.Labs)
+	}
 	if err != nil {
 		return ExitError, err
 	}
-	if len(l.holders)+len(l.templates) == 0 {
+	if l.empty() {
 		s.Events.Emit(NoticeEvent{Text: "Nothing to sweep."})
 		return ExitDone, nil
 	}
-	if !o.AutoApprove {
-		yes, err := o.Confirm(ctx, fmt.Sprintf("Remove %s with everything in them?", l))
-		if errors.Is(err, ErrNoTerminal) {
-			return ExitError, diag.Fail(err, "Sweep needs a yes", "Pass --auto-approve.", "%s would be removed", l)
-		}
-		if err != nil || !yes {
-			return ExitError, errors.Join(err, errDeclined)
-		}
+	if err := agree(ctx, o.AutoApprove, o.Confirm, "Sweep", l); err != nil {
+		return ExitError, err
 	}
 	failed := s.remove(context.WithoutCancel(ctx), l)
 	return exitFor(failed), errors.Join(failed...)
+}
+
+// agree asks whether all that may go.
+func agree(ctx context.Context, auto bool, ask Confirm, command string, l leftovers) error {
+	if auto {
+		return nil
+	}
+	yes, err := ask(ctx, fmt.Sprintf("Remove %s with everything in them?", l))
+	if errors.Is(err, ErrNoTerminal) {
+		return diag.Fail(err, command+" needs a yes", "Pass --auto-approve.", "%s would be removed", l)
+	}
+	if err != nil || !yes {
+		return errors.Join(err, errDeclined)
+	}
+	return nil
 }
 
 // isNamed reports whether a lab is meant by one of these: names or directories
@@ -94,16 +124,22 @@ type leftovers struct {
 	holders []hypervisor.Entry
 	// templates are the directories of unfinished ones.
 	templates []string
+	// abroad is on the libvirt that consulate is connected to.
+	abroad    []abroad
+	consulate *consulate
 }
 
+func (l leftovers) empty() bool { return len(l.holders)+len(l.templates)+len(l.abroad) == 0 }
+
 func (l leftovers) String() string {
+	labs := len(l.holders) + len(l.abroad)
 	switch {
 	case len(l.templates) == 0:
-		return fmt.Sprintf("%d labs", len(l.holders))
-	case len(l.holders) == 0:
+		return fmt.Sprintf("%d labs", labs)
+	case labs == 0:
 		return fmt.Sprintf("%d unfinished templates", len(l.templates))
 	}
-	return fmt.Sprintf("%d labs and %d unfinished templates", len(l.holders), len(l.templates))
+	return fmt.Sprintf("%d labs and %d unfinished templates", labs, len(l.templates))
 }
 
 // leftovers finds what to remove, and says it.
@@ -146,6 +182,24 @@ func (s *Settings) leftovers(entries []hypervisor.Entry, named []string) (leftov
 	return l, nil
 }
 
+// leftAbroad finds what to remove on a libvirt of the user's own, and says it.
+func (s *Settings) leftAbroad(l *leftovers, labs []abroad, named []string) error {
+	for _, found := range labs {
+		why, err := passOverAbroad(found, named)
+		if err != nil {
+			return err
+		}
+		line := found.String() + " on " + l.consulate.uri
+		if why != "" {
+			s.Events.Emit(NoticeEvent{Text: "passed over  " + line + ": " + why})
+			continue
+		}
+		s.Events.Emit(NoticeEvent{Text: "left over    " + line})
+		l.abroad = append(l.abroad, found)
+	}
+	return nil
+}
+
 // remove removes all it can and returns what failed.
 func (s *Settings) remove(ctx context.Context, l leftovers) []error {
 	var failed []error
@@ -155,6 +209,13 @@ func (s *Settings) remove(ctx context.Context, l leftovers) []error {
 			continue
 		}
 		s.Events.Emit(NoticeEvent{Text: "removed      " + cmp.Or(e.Lab, e.Lineage) + ", verified"})
+	}
+	for _, found := range l.abroad {
+		if err := l.consulate.remove(ctx, found); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		s.Events.Emit(NoticeEvent{Text: "removed      " + found.String() + ", verified"})
 	}
 	for _, dir := range l.templates {
 		if err := images.SweepTemplates(images.CacheOf(dir), endAbandoned(ctx)); err != nil {

@@ -51,6 +51,9 @@ type Options struct {
 	// Observe, when not nil, hears how a domain comes up. why is not nil with
 	// FellBack. It is called from several goroutines.
 	Observe func(d schema.Domain, s Step, why error)
+	// Dir is the lab's directory, which the mark of a network on the user's own
+	// libvirt names; "" = networks bear no mark.
+	Dir string
 	// UID and GID own the console logs. -1 leaves them to the process's user.
 	UID, GID int
 }

@@ -15,9 +15,10 @@ import (
 	"github.com/lvslab/lvslab/provider/schema"
 )
 
-// networkXML defines an isolated segment without addresses, DHCP and DNS.
+// networkXML defines an isolated segment without addresses, DHCP and DNS, of the
+// lab in that directory.
 // Where the bridge has been made already (ready), the network only names it.
-func networkXML(n schema.Network, ready bool) (string, error) {
+func networkXML(n schema.Network, dir string, ready bool) (string, error) {
 	def := libvirtxml.Network{
 		Name: n.Name, UUID: n.UUID,
 		Metadata: &libvirtxml.NetworkMetadata{XML: mark{Lineage: n.Lineage, Address: n.Address}.encode()},
@@ -26,6 +27,9 @@ func networkXML(n schema.Network, ready bool) (string, error) {
 	if ready {
 		def.Forward = &libvirtxml.NetworkForward{Mode: "bridge"}
 		return def.Marshal()
+	}
+	if dir != "" {
+		def.PortGroups = append(def.PortGroups, groupMark{n.Lineage, n.Address, dir}.group())
 	}
 	// No spanning tree: a port would drop everything for its first 30 s.
 	def.Bridge.STP, def.Bridge.Delay = "off", "0"
@@ -134,7 +138,7 @@ func (p *Provider) createNetwork(ctx context.Context, n schema.Network) (schema.
 			return schema.Network{}, explain(err, "create network "+n.Name)
 		}
 	}
-	text, err := networkXML(n, p.opts.Bridges != nil)
+	text, err := networkXML(n, p.opts.Dir, p.opts.Bridges != nil)
 	if err != nil {
 		return schema.Network{}, err
 	}

@@ -24,11 +24,15 @@ func samplePath(domain, port string) string { return "/run/lvslab/ch/" + domain 
 
 func TestNetworkXML(t *testing.T) {
 	for name, ready := range map[string]bool{"network.xml": false, "network-ready.xml": true} {
-		text, err := networkXML(sampleNetwork, ready)
+		text, err := networkXML(sampleNetwork, "/home/me/a \"b\" & c/.lvslab/demo", ready)
 		if err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name, text)
+		want := Owned{schema.TypeNetwork, sampleNetwork.Name, sampleNetwork.UUID, sampleNetwork.Lineage, sampleNetwork.Address, "/home/me/a \"b\" & c/.lvslab/demo", ""}
+		if o, marked, err := ownedNetwork(text); err != nil || marked == ready || marked && o != want {
+			t.Errorf("%s: %+v, %t, %v", name, o, marked, err)
+		}
 		have, err := networkFromXML(text, sampleNetwork)
 		if ready {
 			have.MTU = sampleNetwork.MTU // the bridge knows it
