@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// pair is the smallest lab that has a director.
-func pair(lab, prefix string) string {
+// smallest is the smallest lab that has a director.
+func smallest(lab, prefix string) string {
 	return clients(lab, prefix, 1) + `
 director "front" {
   nic { network = network.wire }
@@ -21,7 +21,7 @@ director "front" {
 // same topology in different directories: the same names, the same addresses.
 // Nothing clashes, and each destroys only its own.
 func TestAccThreeLabs(t *testing.T) {
-	labs := []*site{newSite(t, pair("left", "198.19.34")), newSite(t, pair("left", "198.19.34")), newSite(t, pair("right", "198.19.34"))}
+	labs := []*site{newSite(t, smallest("left", "198.19.34")), newSite(t, smallest("left", "198.19.34")), newSite(t, smallest("right", "198.19.34"))}
 	var wg sync.WaitGroup
 	for _, s := range labs {
 		wg.Go(func() {
