@@ -54,7 +54,7 @@ written with one dash, as in Terraform.`,
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
 	root.AddCommand(
-		a.applyCommand(), a.planCommand(), a.runCommand(), a.destroyCommand(), a.sweepCommand(),
+		a.applyCommand(), a.planCommand(), a.predictCommand(), a.runCommand(), a.destroyCommand(), a.sweepCommand(),
 		a.validateCommand(), a.fmtCommand(), a.graphCommand(), a.consoleCommand(),
 		a.showCommand(), a.stateCommand(), a.outputCommand(), a.unlockCommand(),
 		a.execCommand(), a.sshCommand(), a.logsCommand(),

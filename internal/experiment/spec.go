@@ -53,7 +53,18 @@ func filterKeys(m map[string]string, keep func(string) bool) map[string]string {
 	return out
 }
 
-// services are the IPVS services that a setting asks for, one for each VIP.
+// Services are the IPVS services that a treatment's setting asks for, one for
+// each VIP, destinations in the order of the kernel's list.
+func Services(t *lang.Topology, svc lang.Service, s Setting) []proto.IPVSService {
+	return services(t, svc, s)
+}
+
+// Sysctls are the IPVS sysctls that each run on a director starts with, by their
+// full names.
+func Sysctls(t *lang.Topology, director addr.Noun) map[string]string {
+	return directorSysctls(t, director)
+}
+
 func services(t *lang.Topology, svc lang.Service, s Setting) []proto.IPVSService {
 	base := proto.IPVSService{
 		Scheduler: s.Scheduler, OnePacket: s.OnePacket, Flags: s.Flags,

@@ -1,0 +1,259 @@
+package predict
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/ipvsmodel"
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+// bench is a run on the model: services, and dnsperf processes that ask.
+type bench struct {
+	services  []proto.IPVSService
+	sysctls   map[string]string // full names
+	setting   experiment.Setting
+	processes []process
+	backends  []netip.Addr // declared order
+}
+
+// process is one dnsperf: it walks its sockets in turn, a query each.
+type process struct {
+	client  netip.Addr
+	vip     netip.AddrPort
+	queries int
+	sockets int
+	gap     time.Duration // between its queries
+}
+
+// closedLoop is the time that a query is taken to last when nothing paces the
+// load. Only that it is short beside the timeouts matters.
+const closedLoop = 100 * time.Microsecond
+
+// processes are those that internal/load starts: for each client one for each
+// pair of its addresses and the VIPs.
+func processes(t *lang.Topology, e lang.Experiment, svc lang.Service, s experiment.Setting) []process {
+	var out []process
+	for _, n := range e.Clients[:s.Clients] {
+		m, ok := t.Machine(n)
+		if !ok || len(m.NICs) == 0 {
+			continue
+		}
+		from := m.NICs[0].Addresses
+		pairs := s.VIPs * len(from)
+		gap := closedLoop
+		if s.Rate > 0 {
+			gap = time.Duration(float64(pairs) / s.Rate * float64(time.Second))
+		}
+		for i := range pairs {
+			queries := (s.Queries - i + pairs - 1) / pairs
+			if queries < 1 {
+				break
+			}
+			out = append(out, process{
+				client: from[i/s.VIPs], vip: netip.AddrPortFrom(svc.VIPs[i%s.VIPs], svc.Port),
+				queries: queries, sockets: s.Sockets, gap: gap,
+			})
+		}
+	}
+	return out
+}
+
+// rotates are the schedulers whose choice depends on the ones before.
+var rotates = []string{"rr", "wrr", "lc", "wlc"}
+
+// kind says how sure the outcome of the bench is.
+func (b *bench) kind() Kind {
+	s := b.setting
+	switch {
+	case s.Scheduler == "twos":
+		return Chance
+	case s.Scheduler == "sh" && slices.Contains(s.Flags, "sh-port"), s.Scheduler == "mh" && slices.Contains(s.Flags, "mh-port"):
+		return Ports
+	}
+	depends := slices.Contains(rotates, s.Scheduler) || s.Protocol == "tcp" && slices.Contains([]string{"sed", "nq", "ovf", "lblc", "lblcr"}, s.Scheduler)
+	for _, svc := range b.services {
+		for _, d := range svc.Destinations {
+			depends = depends || d.Upper > 0
+		}
+	}
+	if depends && len(b.processes) > len(b.services) {
+		return Order
+	}
+	return Exact
+}
+
+// model makes the services, destinations in reverse so that the list comes out
+// in order.
+func (b *bench) model(seed uint64) (*ipvsmodel.Model, error) {
+	m := ipvsmodel.New(ipvsmodel.Kernel{}, seed)
+	for name, value := range b.sysctls {
+		short, ours := strings.CutPrefix(name, "net.ipv4.vs.")
+		n, err := strconv.Atoi(value)
+		if ours && err == nil {
+			_ = m.SetSysctl(short, n) // those that it does not know change nothing
+		}
+	}
+	for _, s := range b.services {
+		k := ipvsmodel.Key{Protocol: protocol(s.Protocol), VIP: netip.AddrPortFrom(s.VIP, s.Port), Mark: s.FWMark}
+		spec, err := serviceOf(s)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.AddService(k, spec); err != nil {
+			return nil, err
+		}
+		m.SetTimeouts(ipvsmodel.Timeouts{TCP: seconds(s.Timeouts.TCP), TCPFin: seconds(s.Timeouts.TCPFin), UDP: seconds(s.Timeouts.UDP)})
+		for _, d := range slices.Backward(s.Destinations) {
+			spec := ipvsmodel.Destination{Address: netip.AddrPortFrom(d.Address, d.Port), Weight: d.Weight, Upper: d.Upper, Lower: d.Lower, Forward: forward(d.Forward)}
+			if err := m.AddDestination(k, spec); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
+}
+
+func serviceOf(s proto.IPVSService) (ipvsmodel.Service, error) {
+	spec := ipvsmodel.Service{Scheduler: s.Scheduler, OnePacket: s.OnePacket, Persistence: seconds(s.Persistence)}
+	for _, f := range s.Flags {
+		if !spec.Flag(f) {
+			return spec, fmt.Errorf("flag %q %w", f, ipvsmodel.ErrUnknown)
+		}
+	}
+	if s.Persistence > 0 && s.Netmask > 0 && s.Netmask < 32 {
+		mask, err := netip.AddrFrom4([4]byte{255, 255, 255, 255}).Prefix(s.Netmask)
+		if err != nil {
+			return spec, err
+		}
+		spec.Netmask = mask.Addr()
+	}
+	return spec, nil
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+func protocol(name string) ipvsmodel.Protocol {
+	if name == "tcp" {
+		return ipvsmodel.TCP
+	}
+	return ipvsmodel.UDP
+}
+
+func forward(name string) ipvsmodel.Forward {
+	switch name {
+	case "masquerade":
+		return ipvsmodel.Masquerade
+	case "direct":
+		return ipvsmodel.Direct
+	}
+	return ipvsmodel.Tunnel
+}
+
+// tally is what came of one run on the model.
+type tally struct {
+	queries, decisions []int // by backend, declared order
+	unserved, sent     int
+	rows               int
+	hash               uint64 // of who got which query
+}
+
+// run lets the processes ask, at most limit queries. ports draws the source
+// ports; nil takes them in order, for treatments that don't look at them.
+func (b *bench) run(seed uint64, ports *rand.Rand, limit int) (tally, error) {
+	m, err := b.model(seed)
+	if err != nil {
+		return tally{}, err
+	}
+	t := tally{queries: make([]int, len(b.backends)), decisions: make([]int, len(b.backends)), hash: 14695981039346656037}
+	index := map[netip.Addr]int{}
+	for i, a := range b.backends {
+		index[a] = i
+	}
+	flows := b.flows(ports)
+	note := func(d ipvsmodel.Decision) int {
+		if !d.Backend.IsValid() {
+			return -1
+		}
+		i := index[d.Backend.Addr()]
+		if d.Why != ipvsmodel.ByEntry {
+			t.decisions[i]++
+		}
+		return i
+	}
+	if b.setting.Protocol == "tcp" {
+		b.connect(m, flows, note)
+	}
+	for k := 0; ; k++ {
+		busy := false
+		for p := range b.processes {
+			if k >= b.processes[p].queries {
+				continue
+			}
+			if t.sent >= limit {
+				return b.end(m, t), nil
+			}
+			busy = true
+			f := &flows[p][k%len(flows[p])]
+			i := note(m.Packet(time.Duration(k)*b.processes[p].gap, f))
+			t.sent++
+			if i < 0 {
+				t.unserved++
+			} else {
+				t.queries[i]++
+			}
+			t.hash = (t.hash ^ uint64(i+1)) * 1099511628211
+		}
+		if !busy {
+			return b.end(m, t), nil
+		}
+	}
+}
+
+func (b *bench) end(m *ipvsmodel.Model, t tally) tally {
+	t.rows = len(m.Entries())
+	return t
+}
+
+// connect opens all TCP connections before the first query, as dnsperf does.
+func (b *bench) connect(m *ipvsmodel.Model, flows [][]ipvsmodel.Packet, note func(ipvsmodel.Decision) int) {
+	for p := range flows {
+		for i := range flows[p] {
+			f := flows[p][i]
+			f.Flags = ipvsmodel.SYN
+			note(m.Packet(0, &f))
+		}
+	}
+}
+
+// flows are the packets of each process by socket. A client never uses a port
+// twice at a time.
+func (b *bench) flows(ports *rand.Rand) [][]ipvsmodel.Packet {
+	var out [][]ipvsmodel.Packet
+	used := map[netip.AddrPort]bool{}
+	next := map[netip.Addr]uint16{}
+	for _, p := range b.processes {
+		var mine []ipvsmodel.Packet
+		for range min(p.sockets, max(1, p.queries)) {
+			from := netip.AddrPortFrom(p.client, firstEphemeral+next[p.client])
+			next[p.client]++
+			for ports != nil {
+				from = netip.AddrPortFrom(p.client, firstEphemeral+uint16(ports.IntN(ephemeral)))
+				if !used[from] {
+					break
+				}
+			}
+			used[from] = true
+			mine = append(mine, ipvsmodel.Packet{Client: from, VIP: p.vip, Protocol: protocol(b.setting.Protocol), Flags: ipvsmodel.ACK})
+		}
+		out = append(out, mine)
+	}
+	return out
+}

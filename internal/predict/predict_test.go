@@ -1,0 +1,281 @@
+package predict
+
+import (
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/topo"
+	"github.com/lvslab/lvslab/topologies"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// lab is a topology with holes for what a service, a client and an experiment say.
+const lab = `network "lan" { cidr = "10.0.0.0/24" }
+
+client "c" {
+  count = %d
+  nic { network = network.lan }
+}
+
+director "lb" {
+  sysctl = { "net.ipv4.vs.expire_nodest_conn" = "%d" }
+  nic { network = network.lan }
+}
+
+backend "ns" {
+  count  = 3
+  serves = [zone.lab]
+  nic { network = network.lan }
+}
+
+zone "lab" {
+  name    = "lab.test"
+  records = [{ name = "a", type = "A", values = ["192.0.2.1"] }]
+}
+
+tunnel "t" {
+  from = director.lb
+  to   = backend.ns
+}
+
+service "dns" {
+  director   = director.lb
+  vip        = "10.0.0.100"
+  port       = 53
+  scheduler  = "rr"
+  %s
+  real_server {
+    backends = backend.ns
+    tunnel   = tunnel.t
+    %s
+  }
+}
+
+experiment "x" {
+  service    = service.dns
+  clients    = client.c
+  iterations = 20
+  %s
+}
+`
+
+func topology(t testing.TB, text string) *lang.Topology {
+	t.Helper()
+	fail := func(ds diag.Diagnostics) {
+		t.Helper()
+		if ds.HasErrors() {
+			t.Fatal(ds.Err())
+		}
+	}
+	config, ds := lang.Parse(lang.Source{Name: "page", Files: []lang.File{{Name: "lab.hcl", Bytes: []byte(text)}}})
+	fail(ds)
+	skeleton, ds := config.Skeleton(lang.Inputs{})
+	fail(ds)
+	addresses, ds := topo.Assign(skeleton, nil)
+	fail(ds)
+	out, ds := config.Resolve(skeleton, addresses)
+	fail(ds)
+	return out
+}
+
+// of predicts the experiment of a topology. The language refuses twos, which
+// the guests' kernel lacks, so change may make a treatment one of twos.
+func of(t testing.TB, text string, change ...func(*experiment.Treatment)) Prediction {
+	t.Helper()
+	top := topology(t, text)
+	treatments, ds := experiment.Treatments(top, top.Experiments[0])
+	if ds.HasErrors() {
+		t.Fatal(ds.Err())
+	}
+	for i := range treatments {
+		for _, f := range change {
+			f(&treatments[i])
+		}
+	}
+	p, err := Of(top, top.Experiments[0], treatments, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// design fills the lab: clients, expire_nodest_conn, service, real servers,
+// experiment.
+func design(clients, nodest int, service, servers, exp string) string {
+	return fmt.Sprintf(lab, clients, nodest, service, servers, exp)
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := "testdata/" + name
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+const load20 = `load "dnsperf" {
+    queries = 1000
+    sockets = 20
+  }`
+
+// TestTexts shows what people read of designs of each kind.
+func TestTexts(t *testing.T) {
+	paper, _ := topologies.Get("lvs-tun-dns")
+	all := `factor "scheduler" { values = ["rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh"] }`
+	for name, text := range map[string]string{
+		"paper":      string(paper),
+		"ports":      design(1, 0, "", "", all+"\n"+load20),
+		"packets":    design(1, 0, "", "", all+"\nfactor \"one_packet\" { values = [true] }\n"+load20),
+		"tcp":        design(1, 0, "", "", all+"\nfactor \"protocol\" { values = [\"tcp\"] }\n"+load20),
+		"flags":      design(2, 1, "", "", "factor \"scheduler\" { values = [\"sh\", \"mh\"] }\nfactor \"flags\" { values = [[], [\"sh-port\", \"mh-port\"]] }\n"+load20),
+		"thresholds": design(3, 0, "", "upper = 3", "factor \"scheduler\" { values = [\"rr\", \"dh\"] }\n"+load20),
+		"paced":      design(1, 0, "timeout = { udp = \"1s\" }", "", "factor \"rate\" { values = [10, 100] }\n"+strings.ReplaceAll(load20, "1000", "400")),
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name+".txt", of(t, text).Text()+"\n") })
+	}
+}
+
+// TestMeasured holds predictions against what kernels did with the same design:
+// 1,000 queries of dnsperf over 20 sockets, and 30 TCP connections at once.
+func TestMeasured(t *testing.T) {
+	want := map[string][]float64{ // list order, head first
+		"rr": {350, 350, 300}, "wrr": {350, 350, 300}, "lc": {350, 350, 300}, "wlc": {350, 350, 300},
+		"lblc": {1000, 0, 0}, "lblcr": {1000, 0, 0}, "sed": {1000, 0, 0}, "nq": {1000, 0, 0},
+	}
+	got := of(t, design(1, 0, "", "", `factor "scheduler" { values = ["rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sed", "nq"] }`+"\n"+load20))
+	for _, c := range got.Cells {
+		if q := queriesOf(c); !slices.Equal(q, want[c.Factors["scheduler"]]) || c.Decisions != 20 || c.Kind != Exact {
+			t.Errorf("%s: %v by %d decisions (%s), want %v", c.Treatment, q, c.Decisions, c.Kind, want[c.Factors["scheduler"]])
+		}
+	}
+	tcp := of(t, design(1, 0, "", "", "factor \"scheduler\" { values = [\"sed\", \"nq\", \"lblc\"] }\nfactor \"protocol\" { values = [\"tcp\"] }\n"+
+		"load \"dnsperf\" {\n queries = 300\n sockets = 30\n }"))
+	for i, want := range [][]float64{{10, 10, 10}, {10, 10, 10}, {2, 2, 26}} {
+		var got []float64
+		for _, s := range tcp.Cells[i].Shares {
+			got = append(got, s.Decisions)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: connections %v, want %v", tcp.Cells[i].Treatment, got, want)
+		}
+	}
+}
+
+func queriesOf(c Cell) (out []float64) {
+	for _, s := range c.Shares {
+		out = append(out, s.Queries)
+	}
+	return out
+}
+
+func TestSameTreatments(t *testing.T) {
+	p := of(t, design(1, 0, "", "", `factor "scheduler" { values = ["rr", "dh", "sed", "nq", "mh"] }
+factor "sockets" { values = [1, 20] }
+load "dnsperf" { queries = 100 }`))
+	group := map[string]int{}
+	for _, c := range p.Cells {
+		group[c.Treatment] = c.Group
+	}
+	same := func(a, b string) bool { return group[a] == group[b] }
+	if !same("scheduler=rr,sockets=1", "scheduler=sed,sockets=1") || !same("scheduler=sed,sockets=20", "scheduler=nq,sockets=20") {
+		t.Errorf("rr, sed and nq with one socket, sed and nq with 20 are one: %v", group)
+	}
+	if same("scheduler=rr,sockets=20", "scheduler=sed,sockets=20") || same("scheduler=sed,sockets=1", "scheduler=sed,sockets=20") {
+		t.Errorf("a load of 20 sockets is not one of one: %v", group)
+	}
+}
+
+func TestDrawnShares(t *testing.T) {
+	twos := func(tr *experiment.Treatment) { tr.Setting.Scheduler = "twos" }
+	p := of(t, design(1, 0, "one_packet = true", "", load20), twos)
+	c := p.Cells[0]
+	for i, want := range []float64{0.5, 0.25, 0.25} {
+		s := c.Shares[i]
+		if math.Abs(s.Share-want) > 1e-9 || s.Low == nil || *s.Low >= want || *s.High <= want {
+			t.Errorf("place %d: share %v (%v to %v), want %v within", i, s.Share, s.Low, s.High, want)
+		}
+	}
+	if c.Kind != Chance || c.Decisions != 1000 {
+		t.Errorf("kind %s, %d decisions", c.Kind, c.Decisions)
+	}
+	// With entries the loads even the draws out; the head keeps a lead of a
+	// decision or two out of 20, because a quarter of the draws know it alone.
+	c = of(t, design(1, 0, "", "", load20), twos).Cells[0]
+	if head, rest := c.Shares[0].Share, c.Shares[1].Share; head < rest || head > 0.45 || rest < 0.25 || c.Decisions != 20 {
+		t.Errorf("shares %v and %v by %d decisions", head, rest, c.Decisions)
+	}
+}
+
+// TestCut: a long load is cut and scaled, and says the same as the whole.
+func TestCut(t *testing.T) {
+	top := topology(t, design(1, 0, "one_packet = true", "", "factor \"scheduler\" { values = [\"rr\", \"lc\"] }\nload \"dnsperf\" {\n queries = 300000\n sockets = 20\n }"))
+	treatments, _ := experiment.Treatments(top, top.Experiments[0])
+	p, err := Of(top, top.Experiments[0], treatments, 6000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]float64{{100000, 100000, 100000}, {300000, 0, 0}} {
+		if got := queriesOf(p.Cells[i]); !slices.Equal(got, want) || p.Cells[i].Decisions != 300000 {
+			t.Errorf("%s: %v by %d decisions, want %v", p.Cells[i].Treatment, got, p.Cells[i].Decisions, want)
+		}
+	}
+}
+
+func TestFate(t *testing.T) {
+	exp := "factor \"one_packet\" { values = [false, true] }\nload \"dnsperf\" {\n queries = 1000\n rate = 100\n }"
+	p := of(t, design(1, 0, "", "", exp))
+	if c := p.Cells[0]; c.Entries != 1 || c.EntryMin != 300 || c.EntryMax < 316 || c.Hurts != c.EntryMax || c.Reuse == nil || math.Abs(*c.Reuse-0.654) > 0.001 {
+		t.Errorf("entries: %+v, reuse %v", c, c.Reuse)
+	}
+	if c := p.Cells[1]; c.Entries != 0 || c.EntryMax != 0 || c.Hurts != 0 || c.Reuse != nil || c.Pinned != 0 {
+		t.Errorf("one-packet: %+v", c)
+	}
+	if c := of(t, design(1, 1, "", "", exp)).Cells[0]; c.Hurts != 0 || c.EntryMin != 300 {
+		t.Errorf("with expire_nodest_conn: %+v", c)
+	}
+}
+
+// TestPicture: the drawing is well-formed and holds every treatment.
+func TestPicture(t *testing.T) {
+	p := of(t, design(1, 0, "", "", "factor \"scheduler\" { values = [\"rr\", \"dh\", \"sh\"] }\n"+load20))
+	text := SVG([]Prediction{p, p})
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "picture.svg", text)
+}
+
+// BenchmarkDemo is the prediction of the demonstration's study.
+func BenchmarkDemo(b *testing.B) {
+	text, _ := topologies.Get("lvs-tun-dns")
+	for b.Loop() {
+		of(b, string(text))
+	}
+}
