@@ -106,7 +106,7 @@ func TestOutcomes(t *testing.T) {
 				}
 			}
 		}
-		s.Runs[0].Unanswered, s.Runs[0].AnswersOK, s.Runs[0].BatchS = 2, 10, nil // one run of dh only: the ranges still meet
+		s.Runs[0].Unanswered, s.Runs[0].AnswersOK, s.Runs[0].BatchS = 2, 10, nil // one run only: the ranges still meet
 	})
 	if c.Alike() != 1 {
 		t.Errorf("%d are alike", c.Alike())

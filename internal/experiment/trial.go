@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
 
 	"github.com/lvslab/lvslab/internal/lang"
@@ -18,27 +17,24 @@ type Trial struct {
 	PrevTreatment string    `json:"prev_treatment"` // id; "" for the first run
 }
 
-// Trials lays out the randomised blocks: each block holds each treatment once,
-// in an order drawn from the experiment's seed. after is the number of runs
-// that come before this experiment in the same artifact (0 for the first), so
-// that run ids stay unique there.
+// Trials lays out the blocks: each holds each treatment once, in an order drawn
+// from the experiment's seed: Williams squares when the number of blocks is a
+// multiple of the number of treatments, else a shuffle of each block. after is
+// the number of runs that come before this experiment in the same artifact (0 for
+// the first), so that run ids stay unique there.
 //
-// The draw is part of the artifact's contract and must never change: block b
-// uses a PCG (the PCG-DXSM of math/rand/v2) seeded with the seed and b, and a
-// Fisher-Yates shuffle from the last place down, whose index below n is the
-// high word of the product of the next 64 bits and n. A block's order depends
-// on nothing but seed, b and the number of treatments: more blocks can be
-// added, or shared out between machines, without moving the others.
+// The draw is part of the artifact's contract and must never change: see [orders]
+// and [blockOrder].
 func Trials(e lang.Experiment, treatments []Treatment, after int) []Trial {
 	var out []Trial
 	prev := ""
-	for block := 1; block <= e.Iterations; block++ {
-		for _, i := range blockOrder(e.Seed, block, len(treatments)) {
+	for b, order := range orders(e.Seed, e.Iterations, len(treatments)) {
+		for _, i := range order {
 			order := after + len(out) + 1
 			out = append(out, Trial{
-				RunID:      fmt.Sprintf("%02d-%02d-%s", block, order, treatments[i].Slug),
+				RunID:      fmt.Sprintf("%02d-%02d-%s", b+1, order, treatments[i].Slug),
 				Experiment: e.Noun.Name(),
-				Block:      block, Order: order,
+				Block:      b + 1, Order: order,
 				Treatment: treatments[i], PrevTreatment: prev,
 			})
 			prev = treatments[i].ID
@@ -47,16 +43,21 @@ func Trials(e lang.Experiment, treatments []Treatment, after int) []Trial {
 	return out
 }
 
-// blockOrder is the order of n treatments in a block.
+// blockOrder is the shuffled order of n treatments in a block: from a PCG (the
+// PCG-DXSM of math/rand/v2) seeded with the seed and the block's number, by
+// [permuted]. It depends on nothing else: more blocks can be added, or shared
+// out between machines, without moving the others.
 func blockOrder(seed int64, block, n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
+	return permuted(rand.NewPCG(uint64(seed), uint64(block)), n)
+}
+
+// Balanced says in words how the blocks of an experiment are ordered.
+func Balanced(blocks, treatments int) string {
+	switch {
+	case !squares(blocks, treatments):
+		return "each block shuffled"
+	case treatments%2 == 1 && blocks/treatments%2 == 1:
+		return "Williams squares, the last one even in places only"
 	}
-	source := rand.NewPCG(uint64(seed), uint64(block))
-	for i := n - 1; i > 0; i-- {
-		j, _ := bits.Mul64(source.Uint64(), uint64(i+1))
-		order[i], order[j] = order[j], order[i]
-	}
-	return order
+	return "Williams squares"
 }

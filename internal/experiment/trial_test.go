@@ -86,6 +86,9 @@ func TestTrialsAreRandomisedBlocks(t *testing.T) {
 		}
 		more := e
 		more.Iterations++
+		if squares(e.Iterations, n) || squares(more.Iterations, n) {
+			return // whole squares are laid out as such
+		}
 		if diff := cmp.Diff(trials, Trials(more, list, after)[:len(trials)]); diff != "" {
 			t.Fatalf("one more block moved the earlier ones:\n%s", diff)
 		}

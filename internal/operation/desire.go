@@ -97,8 +97,8 @@ func (l trialList) describe(t *lang.Topology) []string {
 		if len(mine) == 0 {
 			continue
 		}
-		line := fmt.Sprintf("%s: %d runs, %d treatments × %d blocks on %s, order drawn from seed %d",
-			e.Noun, len(mine), len(mine)/e.Iterations, e.Iterations, e.Service, e.Seed)
+		line := fmt.Sprintf("%s: %d runs, %d treatments × %d blocks on %s, %s from seed %d",
+			e.Noun, len(mine), len(mine)/e.Iterations, e.Iterations, e.Service, experiment.Balanced(e.Iterations, len(mine)/e.Iterations), e.Seed)
 		if anew := experiment.Renewals(t, e); len(anew) > 0 {
 			line += "; before each run " + nounsText(anew) + " made anew"
 		}

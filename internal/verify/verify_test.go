@@ -126,51 +126,51 @@ func TestForgeries(t *testing.T) {
 		want string
 	}{
 		{"answers made up", func(s *studytest.Study) { s.Runs[0].AnswersOK = 11; s.Runs[0].Unanswered = 1 },
-			"outcomes: runs.csv, 01-01-dh: answers_ok is 11, the raw data gives 12"},
+			"outcomes: runs.csv, 01-01-rr: answers_ok is 11, the raw data gives 12"},
 		{"a faster batch", func(s *studytest.Study) { s.Runs[1].BatchS = v(0.0102) },
-			"outcomes: runs.csv, 01-02-rr: batch_s is 0.010200, the raw data gives 0.011200"},
+			"outcomes: runs.csv, 01-02-dh: batch_s is 0.010200, the raw data gives 0.011200"},
 		{"a latency where there is none", func(s *studytest.Study) { s.Runs[1].LatencyP99 = nil },
-			"outcomes: runs.csv, 01-02-rr: latency_p99_s is empty, the raw data gives 0.000200"},
+			"outcomes: runs.csv, 01-02-dh: latency_p99_s is empty, the raw data gives 0.000200"},
 		{"a rate of one's own", func(s *studytest.Study) { s.Runs[1].MbpsClientL2Both = v(2) },
-			"captures: runs.csv, 01-02-rr: mbps_client_l2_both is 2.000000, the raw data gives 1.525714"},
+			"captures: runs.csv, 01-02-dh: mbps_client_l2_both is 2.000000, the raw data gives 1.525714"},
 		{"dnsperf said otherwise", func(s *studytest.Study) { n := 13; s.Runs[0].DNSPerfCompleted = &n },
-			"outcomes: runs.csv, 01-01-dh: dnsperf_completed is 13, the raw data gives 12"},
+			"outcomes: runs.csv, 01-01-rr: dnsperf_completed is 13, the raw data gives 12"},
 		{"another decision", func(s *studytest.Study) { n := 4; s.Runs[0].Decisions = &n },
-			"counters: runs.csv, 01-01-dh: decisions is 4, the raw data gives 3"},
+			"counters: runs.csv, 01-01-rr: decisions is 4, the raw data gives 3"},
 		{"a higher bound", func(s *studytest.Study) { s.Runs[0].JainBound = v(0.9) },
-			"counters: runs.csv, 01-01-dh: jain_bound is 0.900000, the raw data gives 1.000000"},
+			"counters: runs.csv, 01-01-rr: jain_bound is 0.900000, the raw data gives 1.000000"},
 		{"shares moved", func(s *studytest.Study) { s.Rows[0].ShareIPVS = v(0.5) }, "share_ipvs is 0.500000, the raw data gives"},
 		{"packets moved", func(s *studytest.Study) { s.Rows[0].IPVSInPackets++ }, "ipvs_in_packets is"},
 		{"a tunnel that received more", func(s *studytest.Study) { n := int64(77); s.Rows[0].TunnelRxPackets = &n }, "no device of the backend received so many"},
 		{"a backend that IPVS does not list", func(s *studytest.Study) { s.Rows[0].Address = "198.18.0.99" }, "198.18.0.99 is no destination in ipvs.json"},
 		{"queries and capture differ", func(s *studytest.Study) {
-			replace(s, "raw/01-01-dh/queries.csv", ",ok,0.000200000,", ",ok,0.000100000,")
+			replace(s, "raw/01-01-rr/queries.csv", ",ok,0.000200000,", ",ok,0.000100000,")
 		},
-			"captures: raw/01-01-dh/queries.csv, query 1: is"},
+			"captures: raw/01-01-rr/queries.csv, query 1: is"},
 		{"a query left out", func(s *studytest.Study) {
-			lines := strings.SplitAfter(string(s.Raw["raw/01-01-dh/queries.csv"]), "\n")
-			s.Raw["raw/01-01-dh/queries.csv"] = []byte(strings.Join(lines[:12], ""))
-		}, "captures: raw/01-01-dh/queries.csv: has 11 queries, the capture 12"},
+			lines := strings.SplitAfter(string(s.Raw["raw/01-01-rr/queries.csv"]), "\n")
+			s.Raw["raw/01-01-rr/queries.csv"] = []byte(strings.Join(lines[:12], ""))
+		}, "captures: raw/01-01-rr/queries.csv: has 11 queries, the capture 12"},
 		{"a row of the table hidden", func(s *studytest.Study) {
-			lines := strings.SplitAfter(string(s.Raw["raw/01-01-dh/conns.csv"]), "\n")
-			s.Raw["raw/01-01-dh/conns.csv"] = []byte(strings.Join(lines[:2], ""))
-		}, "counters: runs.csv, 01-01-dh: conn_rows_after is 3, the raw data gives 1"},
+			lines := strings.SplitAfter(string(s.Raw["raw/01-01-rr/conns.csv"]), "\n")
+			s.Raw["raw/01-01-rr/conns.csv"] = []byte(strings.Join(lines[:2], ""))
+		}, "counters: runs.csv, 01-01-rr: conn_rows_after is 3, the raw data gives 1"},
 		{"raw data gone", func(s *studytest.Study) { delete(s.Raw, "raw/02-03-dh/ipvs.json") }, "outcomes: raw/02-03-dh: the raw data cannot be read"},
 		{"raw data unreadable", func(s *studytest.Study) { s.Raw["raw/02-03-dh/ipvs.json"] = []byte("{") }, "outcomes: raw/02-03-dh: the raw data cannot be read"},
 		{"capture unreadable", func(s *studytest.Study) {
 			s.Raw["raw/02-03-dh/capture.pcap"] = []byte("not a capture, and long enough")
 		}, "captures: raw/02-03-dh/: a capture cannot be read"},
 		{"a run under another name", func(s *studytest.Study) { s.Runs[1].TreatmentID = "scheduler=wlc" },
-			"plan: runs.csv, 01-02-rr: treatment_id is scheduler=wlc, planned was scheduler=rr"},
-		{"a factor changed", func(s *studytest.Study) { s.Runs[1].Factors["scheduler"] = "wlc" }, "plan: runs.csv, 01-02-rr: factor_scheduler is wlc, planned was rr"},
-		{"another order", func(s *studytest.Study) { s.Runs[0], s.Runs[1] = s.Runs[1], s.Runs[0] }, "plan: runs.csv, 01-01-dh: order 1 comes after 2"},
+			"plan: runs.csv, 01-02-dh: treatment_id is scheduler=wlc, planned was scheduler=dh"},
+		{"a factor changed", func(s *studytest.Study) { s.Runs[1].Factors["scheduler"] = "wlc" }, "plan: runs.csv, 01-02-dh: factor_scheduler is wlc, planned was dh"},
+		{"another order", func(s *studytest.Study) { s.Runs[0], s.Runs[1] = s.Runs[1], s.Runs[0] }, "plan: runs.csv, 01-01-rr: order 1 comes after 2"},
 		{"another plan", func(s *studytest.Study) {
 			s.Plan = bytes.Replace(s.Plan, []byte(`"study": "sample"`), []byte(`"study": "other"`), 1)
 		},
 			"plan: plan.json: is of study other, the manifest of sample"},
 		{"no plan", func(s *studytest.Study) { s.Plan = []byte("[]") }, "plan: plan.json: cannot be read"},
-		{"invalid without a reason", func(s *studytest.Study) { s.Runs[0].Valid = false }, "validity: runs.csv, 01-01-dh: valid is false with outcome_flags []"},
-		{"a loss that is none", func(s *studytest.Study) { s.Runs[0].OutcomeFlags = []string{"backend_drop"} }, "validity: runs.csv, 01-01-dh: outcome_flags name a loss"},
+		{"invalid without a reason", func(s *studytest.Study) { s.Runs[0].Valid = false }, "validity: runs.csv, 01-01-rr: valid is false with outcome_flags []"},
+		{"a loss that is none", func(s *studytest.Study) { s.Runs[0].OutcomeFlags = []string{"backend_drop"} }, "validity: runs.csv, 01-01-rr: outcome_flags name a loss"},
 		{"a verdict of one's own", func(s *studytest.Study) {
 			s.Summary = func(r *report.Summary) {
 				v := &r.Experiments[0].Verdicts
