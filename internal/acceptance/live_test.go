@@ -130,6 +130,7 @@ func TestAccLoan(t *testing.T) {
 	}
 	cmd, out, _ := s.start("apply", "study.hcl")
 	out.await(t, "3/80", 2*time.Minute)
+	loan("has borrowed the services of director.front")
 	killNine(t, cmd)
 	loan("had borrowed the services of director.front when it was ended")
 	s.must(0, time.Minute, "apply", "lab.hcl")

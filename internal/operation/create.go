@@ -51,6 +51,7 @@ func (a *applying) connectRunning(ctx context.Context) error {
 		// A clone that an earlier apply was killed over is enrolled by whoever
 		// calls it first, which is the look at what there is.
 		a.host.nodes.fate, a.host.nodes.mac = a.fate, a.firstMAC
+		err = a.visit()
 	}
 	return err
 }

@@ -32,6 +32,7 @@ type host struct {
 	// comes up. Both are set, or nil, while nothing is being created.
 	template func(d schema.Domain) *libvirt.Template
 	observe  func(d schema.Domain, s libvirt.Step, why error)
+	guest    *guestPorts // nil = the engine's port
 }
 
 // embeddedURI is the default of provider "libvirt".
@@ -163,10 +164,13 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 		keys: keys, name: names.hostname, identity: names.identity,
 		console: func(node string) string { return consolePath(dir, names.identity(node)) },
 		open: func(node string) func(context.Context) (net.Conn, error) {
-			path := socket(names.domain(node), enginePort)
 			return func(ctx context.Context) (net.Conn, error) {
+				port, err := h.guest.port(names.identity(node))
+				if err != nil {
+					return nil, err
+				}
 				var d net.Dialer
-				return d.DialContext(ctx, "unix", path)
+				return d.DialContext(ctx, "unix", socket(names.domain(node), port))
 			}
 		},
 	}
@@ -206,6 +210,7 @@ func (h *host) close() {
 		return
 	}
 	h.nodes.close()
+	h.guest.release()
 	h.conn.Close()
 }
 

@@ -45,10 +45,13 @@ func (a *applying) lookAround(ctx context.Context) error {
 		}
 	}
 	a.reality, err = look(ctx, a.state(), a.host, a.parallelism())
-	if err == nil && a.store == nil {
-		err = a.overlookLoans()
+	if a.store != nil {
+		return err
 	}
-	return err
+	if err != nil {
+		return a.visitFailed(err)
+	}
+	return a.overlookLoans()
 }
 
 // look reads every recorded resource. h is nil when the lab's hypervisor does
