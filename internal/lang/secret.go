@@ -19,6 +19,18 @@ func (c *Config) Redact(sk *Skeleton, message string) string {
 	return e.redact(message)
 }
 
+// HoldsSecret reports whether a text that was made of a topology holds the text of
+// a sensitive variable.
+func HoldsSecret(sk *Skeleton, text string) bool {
+	for _, s := range sk.secrets {
+		quoted := strconv.Quote(s)
+		if strings.Contains(text, s) || strings.Contains(text, quoted[1:len(quoted)-1]) {
+			return true
+		}
+	}
+	return false
+}
+
 // hide remembers the texts of a sensitive value.
 func (e *evaluator) hide(v cty.Value) {
 	for _, s := range texts(v) {

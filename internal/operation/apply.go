@@ -158,7 +158,7 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 		return a.onlyMoves()
 	}
 	if a.idle() {
-		if err := a.recordDrift(); err != nil {
+		if err := errors.Join(a.recordDrift(), a.noteHidden()); err != nil {
 			return ExitError, err
 		}
 		a.Events.Emit(SummaryEvent{Text: a.idleText(), Artifact: a.result})

@@ -128,7 +128,12 @@ func (a *applying) evaluate(text string, results map[string]lang.ExperimentResul
 	if err != nil {
 		raw = nil
 	}
-	a.Events.Emit(ReportEvent{Kind: "value", Text: lang.Literal(v), Data: raw})
+	shown := lang.Literal(v)
+	if !strings.Contains(text, "nonsensitive(") { // who says that wants to see it
+		// What was made of a block carries no marks any more.
+		shown, raw = a.study.redact(shown), []byte(a.study.redact(string(raw)))
+	}
+	a.Events.Emit(ReportEvent{Kind: "value", Text: shown, Data: raw})
 	return true
 }
 

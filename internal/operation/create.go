@@ -135,9 +135,10 @@ func (a *applying) makeRoom() error {
 	if err := a.recordDrift(); err != nil { // what was seen replaces what was remembered
 		return err
 	}
-	return a.store.Update(func(s *state.State) error {
+	return a.store.Update(func(s *state.State) (err error) {
 		s.Addresses, s.Lab = a.study.addresses, a.study.topology.Lab.Name
-		return nil
+		s.Hidden, err = a.hidden(*s)
+		return err
 	})
 }
 

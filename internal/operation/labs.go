@@ -177,7 +177,11 @@ func Show(ctx context.Context, s *Settings, ref string) (Exit, error) {
 		}
 		fmt.Fprintf(&b, "  %s%s\n", r.Addr, mark)
 	}
-	raw, err := json.Marshal(l.state)
+	shown, err := maskedState(l.state)
+	if err != nil {
+		return ExitError, err
+	}
+	raw, err := json.Marshal(shown)
 	if err != nil {
 		return ExitError, err
 	}

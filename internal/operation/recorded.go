@@ -52,9 +52,17 @@ func StateList(ctx context.Context, s *Settings, o StateOptions) (Exit, error) {
 	return ExitDone, nil
 }
 
-// StateShow prints what the state holds of the addresses given.
+// StateShow prints what the state holds of the addresses given, without what is
+// sensitive.
 func StateShow(ctx context.Context, s *Settings, o StateOptions) (Exit, error) {
-	_, picked, err := s.recorded(ctx, o)
+	l, err := s.findLab(ctx, o.Lab)
+	if err != nil {
+		return ExitError, err
+	}
+	if l.state, err = maskedState(l.state); err != nil {
+		return ExitError, err
+	}
+	picked, err := pick(l.state, o.Addresses)
 	if err != nil {
 		return ExitError, err
 	}

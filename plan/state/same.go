@@ -13,7 +13,7 @@ func same(a, b *State) bool {
 	return a.Lineage == b.Lineage && a.Lab == b.Lab && a.Source == b.Source &&
 		bytes.Equal(a.Hypervisor, b.Hypervisor) && maps.Equal(a.Addresses, b.Addresses) &&
 		maps.Equal(a.Identities, b.Identities) && a.Study == b.Study && a.LastArtifact == b.LastArtifact &&
-		slices.EqualFunc(a.Resources, b.Resources, sameResource) && maps.EqualFunc(a.Outputs, b.Outputs, sameOutput)
+		slices.Equal(a.Hidden, b.Hidden) && slices.EqualFunc(a.Resources, b.Resources, sameResource) && maps.EqualFunc(a.Outputs, b.Outputs, sameOutput)
 }
 
 func sameResource(a, b Resource) bool {

@@ -13,7 +13,7 @@ func filled(t *testing.T, f reflect.Value) {
 	t.Helper()
 	noun := addr.N(addr.Backend, "x")
 	for _, v := range []any{"x", Status("x"), true, []byte("1"), 7, uint64(7), addr.Resource{Noun: noun, Part: "p"},
-		[]addr.Resource{{Noun: noun, Part: "p"}}, []Resource{{Type: "x"}},
+		[]addr.Resource{{Noun: noun, Part: "p"}}, []Resource{{Type: "x"}}, []string{"x"},
 		map[string]netip.Addr{"x": netip.MustParseAddr("198.18.0.1")}, map[addr.Noun]addr.Noun{noun: noun}, map[string]Output{"x": {}}} {
 		if val := reflect.ValueOf(v); val.Type() == f.Type() || f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Uint8 && val.Type() == reflect.TypeFor[[]byte]() {
 			f.Set(val.Convert(f.Type()))

@@ -62,6 +62,9 @@ type State struct {
 	// Resources are sorted by address.
 	Resources []Resource        `json:"resources"`
 	Outputs   map[string]Output `json:"outputs,omitempty"`
+	// Hidden are salted sums of the attributes' texts that hold something sensitive:
+	// those are not shown. Sorted.
+	Hidden []string `json:"hidden,omitempty"`
 	// Study is the hash of the study whose result LastArtifact is.
 	Study        string `json:"study,omitempty"`
 	LastArtifact string `json:"last_artifact,omitempty"`
