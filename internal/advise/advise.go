@@ -36,7 +36,7 @@ type Advice struct {
 
 // rules are in the order in which their advice is best read.
 var rules = []Rule{onePort, activeOnUDP, oneVIP, oneClient, onePacketLeast, thresholds,
-	persistentClient, bigAnswers, conntrack, pacedTime, closedLoop, fewBlocks, noControls}
+	persistentClient, bigAnswers, conntrack, pacedTime, closedLoop, fewBlocks, noControls, partRotation}
 
 // Rules returns all rules.
 func Rules() []Rule { return slices.Clone(rules) }
@@ -107,6 +107,9 @@ type treatment struct {
 
 func (s *study) addTreatments(list []experiment.Treatment) {
 	for _, t := range list {
+		if t.Control() {
+			continue
+		}
 		one := treatment{Treatment: t}
 		for _, n := range s.exp.Clients[:t.Setting.Clients] {
 			one.addresses += addressesOf(s.topology, n)

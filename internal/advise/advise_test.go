@@ -66,7 +66,7 @@ experiment "x" {
   clients    = client.c
   iterations = 20
   factor "scheduler" { values = ["rr", "lc"] }
-  factor "order" { values = ["declared", "reversed"] }
+  controls { aa = true }
   load "dnsperf" {
     queries = 1000
     sockets = 20
@@ -107,7 +107,11 @@ func with(t *testing.T, parts ...string) string {
 	return text
 }
 
-const two = `values = ["rr", "lc"]`
+const (
+	two   = `values = ["rr", "lc"]`
+	aa    = "controls { aa = true }"
+	whole = "controls {\n    aa     = true\n    rotate = true\n  }"
+)
 
 // cases draw one advice each, of the rule that is named.
 func cases(t *testing.T) map[string]string {
@@ -115,10 +119,10 @@ func cases(t *testing.T) map[string]string {
 	oneClient := []string{"count = 2", "count = 1"}
 	join := func(lists ...[]string) string { return with(t, slices.Concat(lists...)...) }
 	return map[string]string{
-		"one-port":       join(oneVIP, oneClient, []string{"sockets = 20", "sockets = 2"}),
-		"active-udp":     with(t, two, `values = ["sed", "nq", "ovf", "rr"]`),
-		"one-vip":        join(oneVIP, []string{two, `values = ["dh", "lblc"]`}),
-		"one-client":     join(oneClient, []string{two, `values = ["sh", "mh"]`}),
+		"one-port":       join(oneVIP, oneClient, []string{"sockets = 20", "sockets = 2", aa, whole, "iterations = 20", "iterations = 21"}),
+		"active-udp":     with(t, two, `values = ["sed", "nq", "ovf", "rr"]`, aa, whole, "iterations = 20", "iterations = 21"),
+		"one-vip":        join(oneVIP, []string{two, `values = ["dh", "lblc"]`, aa, whole, "iterations = 20", "iterations = 21"}),
+		"one-client":     join(oneClient, []string{two, `values = ["sh", "mh"]`, aa, whole, "iterations = 20", "iterations = 21"}),
 		"ops-least":      with(t, "one_packet = false", "one_packet = true", two, `values = ["rr", "wlc"]`),
 		"thresholds":     with(t, "tunnel   = tunnel.t", "tunnel   = tunnel.t\n    upper    = 10"),
 		"one-persistent": join(oneClient, []string{"  real_server {", "  persistence { timeout = \"60s\" }\n  real_server {"}),
@@ -127,7 +131,8 @@ func cases(t *testing.T) map[string]string {
 		"paced-time":     base,
 		"closed-loop":    with(t, "    rate    = 500\n", ""),
 		"few-blocks":     with(t, "iterations = 20", "iterations = 5"),
-		"no-controls":    with(t, "  factor \"order\" { values = [\"declared\", \"reversed\"] }\n", ""),
+		"no-controls":    with(t, "  controls { aa = true }\n", ""),
+		"part-rotation":  with(t, "controls { aa = true }", "controls {\n    aa     = true\n    rotate = true\n  }"),
 	}
 }
 
@@ -183,16 +188,17 @@ func TestGolden(t *testing.T) {
 // TestWhatIsRightDrawsNothing: each rule next to the design that mends it.
 func TestWhatIsRightDrawsNothing(t *testing.T) {
 	oneClient := []string{"count = 2", "count = 1"}
+	rotating := []string{aa, whole, "iterations = 20", "iterations = 21"}
 	for name, parts := range map[string][]string{
-		"sed over tcp":             {two, `values = ["sed", "nq"]`, "port       = 53", "port       = 53\n  protocol   = \"tcp\""},
-		"dh with two VIPs":         {two, `values = ["dh", "lblcr"]`},
-		"sh with its port flag":    append(oneClient, two, `values = ["sh", "rr"]`, "one_packet = false", "one_packet = false\n  flags      = [\"sh-port\"]"),
+		"sed over tcp":             slices.Concat(rotating, []string{two, `values = ["sed", "nq"]`, "port       = 53", "port       = 53\n  protocol   = \"tcp\""}),
+		"dh with two VIPs":         slices.Concat(rotating, []string{two, `values = ["dh", "lblcr"]`}),
+		"sh with its port flag":    slices.Concat(rotating, oneClient, []string{two, `values = ["sh", "rr"]`, "one_packet = false", "one_packet = false\n  flags      = [\"sh-port\"]"}),
 		"one port, one packet":     {"sockets = 20", "sockets = 1", "one_packet = false", "one_packet = true", two, `values = ["rr", "wrr"]`},
 		"room for every port":      {"tunnel   = tunnel.t", "tunnel   = tunnel.t\n    upper    = 80"},
 		"persistence, two clients": {"  real_server {", "  persistence { timeout = \"60s\" }\n  real_server {"},
 		"big answers over tcp":     {`values = ["192.0.2.1"]`, `values = [for i in range(40) : "192.0.2.${i}"]`, "port       = 53", "port       = 53\n  protocol   = \"tcp\""},
 		"conntrack that lasts":     {"director \"lb\" {", "director \"lb\" {\n  sysctl = { \"net.ipv4.vs.conntrack\" = \"1\", \"net.netfilter.nf_conntrack_udp_timeout\" = \"300\" }"},
-		"one treatment":            {two, `values = ["rr"]`, "  factor \"order\" { values = [\"declared\", \"reversed\"] }\n", "", "iterations = 20", "iterations = 1"},
+		"one treatment":            {two, `values = ["rr"]`, "  controls { aa = true }\n", "", "iterations = 20", "iterations = 1"},
 	} {
 		for _, a := range Check(topology(t, "x.hcl", with(t, parts...))) {
 			if a.Rule != "paced-time" {

@@ -3,6 +3,8 @@ package advise
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/lvslab/lvslab/internal/stats"
 )
@@ -68,9 +70,43 @@ var noControls = Rule{
 	Why: "Without one treatment twice under two names (A/A) nobody knows how far two equal things lie apart; " +
 		"without the list head rotating over the blocks, scheduler and backend cannot be told apart where a scheduler keeps to one backend.",
 	find: func(s *study) []Advice {
-		if len(s.treatments) < 2 || s.exp.Controls != nil || s.varies("order") {
+		var missing []string
+		if c := s.exp.Controls; c == nil || !c.AA {
+			missing = append(missing, "aa = true")
+		}
+		if c := s.exp.Controls; (c == nil || !c.Rotate) && !s.varies("order") && s.onePlace() {
+			missing = append(missing, "rotate = true")
+		}
+		if len(s.treatments) < 2 || len(missing) == 0 {
 			return nil
 		}
-		return []Advice{{Text: "how far two equal treatments lie apart is not measured", Fix: `factor "order" { values = ["declared", "reversed"] }`, Range: s.exp.Range}}
+		text := "scheduler and backend cannot be told apart"
+		if missing[0] == "aa = true" {
+			text = "how far two equal treatments lie apart is not measured"
+		}
+		return []Advice{{Text: text, Fix: "controls with " + strings.Join(missing, " and "), Range: s.exp.Range}}
+	},
+}
+
+// onePlace reports whether a treatment may keep to one place of the list: its
+// scheduler does, or its ports are too few.
+func (s *study) onePlace() bool {
+	return len(s.which(func(t treatment) bool {
+		return t.usable > 1 && (t.ports < t.usable || !slices.Contains([]string{"rr", "wrr", "lc", "wlc"}, t.Setting.Scheduler))
+	})) > 0
+}
+
+var partRotation = Rule{
+	ID:    "part-rotation",
+	Title: "A rotation that does not come round",
+	Why: "With rotate each block has another list head. When the number of blocks is no multiple of the number of real servers, " +
+		"some of them are the head more often, and what keeps to the head leans to their speed.",
+	find: func(s *study) []Advice {
+		n := len(s.service.RealServers)
+		if s.exp.Controls == nil || !s.exp.Controls.Rotate || n < 2 || s.exp.Iterations%n == 0 {
+			return nil
+		}
+		return []Advice{{Text: fmt.Sprintf("%s over %d list heads", count(s.exp.Iterations, "block"), n),
+			Fix: fmt.Sprintf("iterations = %d", (s.exp.Iterations/n+1)*n), Range: s.topology.Place(s.exp.Noun, "iterations", s.exp.Range)}}
 	},
 }

@@ -28,7 +28,7 @@ type Treatment struct {
 }
 
 // Treatments expands the factors of an experiment: every combination, the last
-// declared factor varying fastest. All bad values are reported at once; with
+// declared factor varying fastest, and after them the controls. All bad values are reported at once; with
 // errors the list is nil.
 func Treatments(t *lang.Topology, e lang.Experiment) ([]Treatment, diag.Diagnostics) {
 	svc, ok := t.Service(e.Service)
@@ -66,6 +66,7 @@ func Treatments(t *lang.Topology, e lang.Experiment) ([]Treatment, diag.Diagnost
 	if ds.HasErrors() {
 		return nil, ds
 	}
+	out = withControls(e, out)
 	uniqueSlugs(out)
 	return out, nil
 }

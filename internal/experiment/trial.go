@@ -35,7 +35,7 @@ func Trials(e lang.Experiment, treatments []Treatment, after int) []Trial {
 				RunID:      fmt.Sprintf("%02d-%02d-%s", b+1, order, treatments[i].Slug),
 				Experiment: e.Noun.Name(),
 				Block:      b + 1, Order: order,
-				Treatment: treatments[i], PrevTreatment: prev,
+				Treatment: rotated(e, treatments[i], b+1), PrevTreatment: prev,
 			})
 			prev = treatments[i].ID
 		}

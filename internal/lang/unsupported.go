@@ -51,8 +51,8 @@ func Unsupported(t *Topology) diag.Diagnostics {
 		}
 	}
 	for _, x := range t.Experiments {
-		if x.Controls != nil {
-			say(x.Noun, "controls[0].aa", x.Range, "control runs", "Leave the controls block out.")
+		if x.Controls != nil && x.Controls.Direct {
+			say(x.Noun, "controls[0].direct", x.Range, "a control without LVS", "Leave direct out of the controls block.")
 		}
 	}
 	out.Sort()

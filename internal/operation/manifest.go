@@ -167,6 +167,9 @@ func (a *applying) facts() []verdict.Facts {
 			Flags: svc.Flags, Protocol: e.Load.Protocol, Forward: svc.Forward, Persistence: svc.Persistence != nil,
 			Blocks: e.Iterations, Accelerator: string(a.accel),
 		}
+		if c := e.Controls; c != nil {
+			f.Controls = &verdict.Controls{AA: c.AA, Rotate: c.Rotate}
+		}
 		for _, vip := range svc.VIPs {
 			f.VIPs = append(f.VIPs, vip.String())
 		}

@@ -100,11 +100,16 @@ type pinning struct {
 }
 
 // pinnedGroups finds the treatments that always used one and the same backend,
-// and the others; one with a run that reached nobody is in neither list.
+// and the others; one with a run that reached nobody is in neither list, nor is
+// one that follows the rotating list.
 func pinnedGroups(s *study) (list []pinning, others []group) {
+	rotating := followers(s)
 	for _, g := range s.groups {
 		if slices.ContainsFunc(g.runs, func(r run) bool { return len(r.chosen()) == 0 }) {
 			continue
+		}
+		if slices.ContainsFunc(rotating, func(f follower) bool { return f.ID == g.ID }) {
+			continue // it keeps to a place of the list and to no backend
 		}
 		p := pinning{group: g, head: true}
 		same := true
@@ -162,7 +167,7 @@ func pinned(s *study) []Verdict {
 	}
 	v := Verdict{ID: "confounded", Level: Caution, Title: "Scheduler and backend are confounded", Evidence: ev,
 		Text:   what + ". A difference between them in time may be the backend's and not the scheduler's.",
-		Remedy: `Vary factor "order" (declared, reversed) so that another backend is list head, and compare only treatments that used the same backends.`}
+		Remedy: `Let the list head rotate (controls, or factor "order"), or compare only treatments that used the same backends.`}
 	if !hasScheduler(s) {
 		v.Title = "Treatment and backend are confounded"
 		v.Text = what + ". A difference between them in time may be the backend's and not the treatment's."

@@ -19,11 +19,19 @@ type Facts struct {
 	ClientAddresses int    `json:"client_addresses"`
 	Blocks          int    `json:"blocks"` // iterations planned
 	Accelerator     string `json:"accelerator"`
+	// Controls are the control runs that were asked for, nil = none.
+	Controls *Controls `json:"controls,omitempty"`
 	// Factors are the names of the factors in declared order.
 	Factors []string `json:"factors"`
 	// Treatments are those planned, in declared order. Settings of a treatment
 	// that is not listed are taken from its rows and from the fields above.
 	Treatments []Treatment `json:"treatments"`
+}
+
+// Controls says which control runs a study has.
+type Controls struct {
+	AA     bool `json:"aa,omitempty"`     // the first treatment twice in each block
+	Rotate bool `json:"rotate,omitempty"` // another list head in each block
 }
 
 // Treatment is one treatment with the settings that decide what IPVS does.

@@ -27,7 +27,7 @@ func timing(s *study) []Verdict {
 	if k == 0 {
 		return nil
 	}
-	why, ev := obstacles(s, n, k)
+	why, ev := obstacles(s, n, k, blocks)
 	if len(why) > 0 {
 		return []Verdict{{ID: "time-refused", Level: Refusal, Title: "No claim about time",
 			Text: "Differences in batch_s, qps and latency are not claimed: " + strings.Join(why, "; ") + ".", Evidence: ev,
@@ -71,7 +71,7 @@ func (s *study) batchMatrix() (matrix [][]float64, blocks []int) {
 }
 
 // obstacles are the reasons for which time must not be compared.
-func obstacles(s *study, n, k int) (why []string, ev []Evidence) {
+func obstacles(s *study, n, k int, blocks []int) (why []string, ev []Evidence) {
 	if s.Accelerator != "kvm" {
 		name := s.Accelerator
 		if name == "" {
@@ -100,6 +100,10 @@ func obstacles(s *study, n, k int) (why []string, ev []Evidence) {
 	if list, used, differ := backendsDiffer(s); differ {
 		why = append(why, "treatments used different backends, so a difference may be the backend's")
 		ev = append(ev, Evidence{artifact.BackendsFile, "valid runs", "ipvs_in_packets", fmt.Sprintf("%s always used one backend, %s in all", some(len(list), "treatment"), some(used, "backend"))})
+	}
+	if list := followers(s); len(list) > 0 && s.unevenHeads(blocks) {
+		why = append(why, "the backends were not list head equally often, so what keeps to a place of the list leans to one of them")
+		ev = append(ev, Evidence{artifact.BackendsFile, "complete blocks", "position", "0 for some backends more often"})
 	}
 	return why, ev
 }

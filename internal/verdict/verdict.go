@@ -59,9 +59,9 @@ func Judge(in Input) []Verdict {
 	}
 	rules := []func(*study) []Verdict{
 		validity, completeness, losses, agreement,
-		decisions, pinned, oneKey, neverActive,
+		decisions, pinned, rotation, oneKey, neverActive,
 		onePacket, spread, chance,
-		timing, drift, redundantRate, controls,
+		timing, drift, redundantRate, twice, controls,
 	}
 	var first, passed []Verdict
 	for _, rule := range rules {

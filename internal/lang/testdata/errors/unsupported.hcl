@@ -53,6 +53,6 @@ service "masq" {
 experiment "x" {
   service = service.dns
   clients = client.c
-  controls { aa = true }
+  controls { direct = true }
   load "dnsperf" {}
 }

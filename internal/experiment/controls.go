@@ -1,0 +1,46 @@
+package experiment
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+// ControlPrefix begins the ids of control treatments, which are no part of the
+// comparison.
+const ControlPrefix = "control="
+
+// aaID and aaSlug name the treatment that is the first one under another name.
+const (
+	aaID   = ControlPrefix + "aa"
+	aaSlug = "aa"
+)
+
+// Control reports whether a treatment is a control.
+func (t Treatment) Control() bool { return strings.HasPrefix(t.ID, ControlPrefix) }
+
+// withControls adds the control treatments that the experiment asks for. A/A is
+// the first treatment once more: what lies between the two is what this lab makes
+// of nothing.
+func withControls(e lang.Experiment, list []Treatment) []Treatment {
+	if e.Controls == nil || !e.Controls.AA || len(list) == 0 {
+		return list
+	}
+	twin := list[0]
+	twin.ID, twin.Slug = aaID, aaSlug
+	return append(list, twin)
+}
+
+// rotated is a treatment as a block has it: with rotate the list begins one place
+// further on in each block, so that over as many blocks as there are real servers
+// each of them is the head once, whatever the scheduler makes of that.
+func rotated(e lang.Experiment, t Treatment, block int) Treatment {
+	n := len(t.Setting.Order)
+	if e.Controls == nil || !e.Controls.Rotate || n == 0 {
+		return t
+	}
+	by := (block - 1) % n
+	t.Setting.Order = slices.Concat(t.Setting.Order[by:], t.Setting.Order[:by])
+	return t
+}
