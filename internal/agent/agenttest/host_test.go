@@ -82,6 +82,12 @@ func TestEnrolmentComesFirst(t *testing.T) {
 	if c.BootID() != "boot" || c.Enrolled() == nil || c.Enrolled().Agent != "test" || c.Node() != "backend.ns[0]" {
 		t.Errorf("enrolled: %q %+v", c.BootID(), c.Enrolled())
 	}
+	if _, err := c.Exec(t.Context(), []string{"true"}, nil, nil, nil); !errors.Is(err, client.ErrCallsOnly) {
+		t.Errorf("a command on the line of the enrolment: %v", err)
+	}
+	if _, err := c.SFTP(); !errors.Is(err, client.ErrCallsOnly) {
+		t.Errorf("files on the line of the enrolment: %v", err)
+	}
 	info, err := client.Do(t.Context(), c, proto.Info, proto.None{})
 	check(t, err)
 	if info.Node != "backend.ns[0]" || info.BootID != "boot" {

@@ -2,19 +2,28 @@ package client
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
-// Conn is one SSH connection to a guest with the request channel open on it.
-// Calls from many goroutines share it.
+// ErrCallsOnly is returned by what needs SSH on the connection that has enrolled
+// its guest: that one carries calls and nothing else. Dial again, a user port for
+// instance.
+var ErrCallsOnly = errors.New("the connection that enrolled the guest carries calls only")
+
+// Conn is one connection to a guest: SSH with the request channel open on it, or
+// requests alone on the connection that has enrolled the guest (package proto
+// says why). Calls from many goroutines share it.
 type Conn struct {
 	node     string
 	bootID   string
 	enrolled *proto.Enrolled
-	ssh      *ssh.Client
+	line     io.Closer   // what ends it
+	ssh      *ssh.Client // nil on the one that has enrolled the guest
 	rpc      *rpc
 }
 
@@ -39,4 +48,4 @@ func (c *Conn) Enrolled() *proto.Enrolled { return c.enrolled }
 func (c *Conn) Done() <-chan struct{} { return c.rpc.done }
 
 // Close ends the connection. Commands that run over it are killed.
-func (c *Conn) Close() error { return c.ssh.Close() }
+func (c *Conn) Close() error { return c.line.Close() }

@@ -54,8 +54,8 @@ const (
 // closed by the other side, is tried again: QEMU makes the socket at its start.
 const reopenEvery = 20 * time.Millisecond
 
-// Dial makes first contact, enrols the guest when it has no identity, and opens
-// SSH with the request channel. It tries until ctx ends, so that it may be
+// Dial makes first contact and enrols the guest when it has no identity; it
+// opens SSH with the request channel when it has one. It tries until ctx ends, so that it may be
 // called as soon as the machine has been created; what can't get better by
 // waiting (another protocol version, a wrong key) ends it at once.
 func Dial(ctx context.Context, spec DialSpec) (*Conn, error) {
@@ -112,8 +112,9 @@ func establish(ctx context.Context, spec DialSpec, raw net.Conn) (*Conn, error) 
 		if c.enrolled, c.bootID, err = enrol(spec, raw, r); err != nil {
 			return nil, err
 		}
-	}
-	if err := c.openSSH(spec, raw, r); err != nil {
+		c.line = raw
+		c.rpc = newRPC(&bufferedConn{Conn: raw, r: r, begun: true})
+	} else if err := c.openSSH(spec, raw, r); err != nil {
 		return nil, err
 	}
 	if !stop() {
@@ -226,6 +227,7 @@ func (c *Conn) openSSH(spec DialSpec, raw net.Conn, r *bufio.Reader) error {
 		return fmt.Errorf("%s: SSH: %w", spec.Node, err)
 	}
 	c.ssh = ssh.NewClient(conn, channels, requests)
+	c.line = c.ssh
 	ch, reqs, err := c.ssh.OpenChannel("session", nil)
 	if err != nil {
 		c.ssh.Close()

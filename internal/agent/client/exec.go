@@ -48,6 +48,9 @@ const closeWithin = 2 * time.Second
 // Run runs a command or the login shell and returns its exit code, 128 + n when
 // it ended by signal n. The error is not nil when the code is unknown.
 func (c *Conn) Run(ctx context.Context, cmd Command) (int, error) {
+	if c.ssh == nil {
+		return 0, fmt.Errorf("%s: %w", c.node, ErrCallsOnly)
+	}
 	s, err := c.ssh.NewSession()
 	if err != nil {
 		return 0, fmt.Errorf("%s: session: %w", c.node, err)
@@ -176,6 +179,9 @@ func special(r rune) bool {
 
 // SFTP opens file transfer on the connection; the caller closes it.
 func (c *Conn) SFTP() (*sftp.Client, error) {
+	if c.ssh == nil {
+		return nil, fmt.Errorf("%s: %w", c.node, ErrCallsOnly)
+	}
 	f, err := sftp.NewClient(c.ssh)
 	if err != nil {
 		return nil, fmt.Errorf("%s: sftp: %w", c.node, err)

@@ -45,15 +45,15 @@ func TestLinesSurviveLeftovers(t *testing.T) {
 
 func TestMessagesAreTold(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"lvslab":1,"nonce":"x"}`:            "hello",
+		`{"lvslab":2,"nonce":"x"}`:            "hello",
 		`{"lvslab":0,"nonce":"x"}`:            "",
-		`{"lvslab":1}`:                        "",
+		`{"lvslab":2}`:                        "",
 		`{"node":"a.b","host_key":"AA=="}`:    "enrol",
 		`{"node":"a.b"}`:                      "",
 		`{"agent":"1.0","kernel":"6.1"}`:      "enrolled",
 		`{"agent":"","error":"no"}`:           "enrolled",
-		`{"lvslab":1,"nonce":"x"`:             "",
-		`[{"lvslab":1,"nonce":"x"}]`:          "",
+		`{"lvslab":2,"nonce":"x"`:             "",
+		`[{"lvslab":2,"nonce":"x"}]`:          "",
 		`SSH-2.0-x`:                           "",
 		``:                                    "",
 		`{"lvslab":"1","nonce":"x","y":null}`: "",

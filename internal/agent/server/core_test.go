@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -132,34 +133,57 @@ func TestRequestsRunSideBySide(t *testing.T) {
 
 type stream struct {
 	io.Reader
-	io.Writer
+	io.WriteCloser
+}
+
+// TestAHelloEndsRequests: a host that comes before the leaving of the last one
+// was noticed is not taken for it, and a reply nobody reads holds nothing up.
+func TestAHelloEndsRequests(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	served := make(chan error, 1)
+	go func() { served <- bare(t).serveRPC(t.Context(), far) }()
+	out := json.NewEncoder(near)
+	for _, line := range []any{proto.Request{ID: 1, Calls: []proto.Envelope{envelope("test.echo", `"unread"`)}}, proto.Hello{Protocol: proto.Version, Nonce: "n"}} {
+		if err := out.Encode(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-served:
+		if !errors.Is(err, errNoRequest) {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the stream goes on")
+	}
 }
 
 func TestGreet(t *testing.T) {
-	hello, banner := `{"lvslab":1,"nonce":"n"}`+"\n", "SSH-2.0-x\r\n"
+	hello, banner := `{"lvslab":2,"nonce":"n"}`+"\n", "SSH-2.0-x\r\n"
 	known := &identity{node: "backend.ns[0]", bootID: "b1"}
 	for name, c := range map[string]struct {
 		id           *identity
 		sent, answer string
 		ssh          bool
 	}{
-		"hello, then SSH":       {known, hello + banner, `{"lvslab":1,"nonce":"n","enrolled":true,"boot_id":"b1"}`, true},
-		"after junk":            {known, "junk\x00\n" + banner + "\n" + hello + banner, `{"lvslab":1,"nonce":"n","enrolled":true,"boot_id":"b1"}`, true},
+		"hello, then SSH":       {known, hello + banner, `{"lvslab":2,"nonce":"n","enrolled":true,"boot_id":"b1"}`, true},
+		"after junk":            {known, "junk\x00\n" + banner + "\n" + hello + banner, `{"lvslab":2,"nonce":"n","enrolled":true,"boot_id":"b1"}`, true},
 		"SSH without hello":     {known, banner, "", false},
-		"asked twice":           {known, hello + "\n" + hello + banner, `{"lvslab":1,"nonce":"n","enrolled":true,"boot_id":"b1"}` + "\n\n" + `{"lvslab":1,"nonce":"n","enrolled":true,"boot_id":"b1"}`, true},
-		"not enrolled yet":      {nil, hello + banner, `{"lvslab":1,"nonce":"n"}`, false},
-		"enrol without a hello": {nil, `{"node":"x","host_key":"AA=="}` + "\n" + hello, `{"lvslab":1,"nonce":"n"}`, false},
+		"asked twice":           {known, hello + "\n" + hello + banner, `{"lvslab":2,"nonce":"n","enrolled":true,"boot_id":"b1"}` + "\n\n" + `{"lvslab":2,"nonce":"n","enrolled":true,"boot_id":"b1"}`, true},
+		"not enrolled yet":      {nil, hello + banner, `{"lvslab":2,"nonce":"n"}`, false},
+		"enrol without a hello": {nil, `{"node":"x","host_key":"AA=="}` + "\n" + hello, `{"lvslab":2,"nonce":"n"}`, false},
 	} {
 		s := bare(t)
 		s.id = c.id
 		var out bytes.Buffer
 		r := bufio.NewReader(strings.NewReader(c.sent))
-		id, err := s.greet(proto.EnginePort, r, &out)
+		g, err := s.greet(proto.EnginePort, r, &out)
 		if got := strings.TrimSpace(out.String()); got != c.answer {
 			t.Errorf("%s: answered %q, want %q", name, got, c.answer)
 		}
-		if c.ssh != (err == nil && id == c.id) || !c.ssh && !errors.Is(err, io.EOF) {
-			t.Errorf("%s: identity %v, error %v", name, id, err)
+		if c.ssh != (err == nil && g == greeting{id: c.id}) || !c.ssh && !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %+v, error %v", name, g, err)
 		}
 		if rest, _ := r.Peek(len(banner)); c.ssh && string(rest) != banner {
 			t.Errorf("%s: SSH would read %q", name, rest)
@@ -168,7 +192,7 @@ func TestGreet(t *testing.T) {
 }
 
 func TestPrepare(t *testing.T) {
-	hello := `{"lvslab":1,"nonce":"n"}` + "\n"
+	hello := `{"lvslab":2,"nonce":"n"}` + "\n"
 	known := &identity{node: "backend.ns[0]", bootID: "b1"}
 	for name, c := range map[string]struct {
 		id      *identity

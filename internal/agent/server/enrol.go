@@ -27,38 +27,51 @@ type identity struct {
 // sshBanner begins each side's first line of SSH (RFC 4253, section 4.2).
 var sshBanner = []byte("SSH-")
 
-// greet speaks the first contact on a port until SSH begins. A host that got no
-// answer asks again, so a Hello may come at any time before the banner; what is
-// no line of ours is left over from an earlier visit and is thrown away.
-func (s *Server) greet(port string, r *bufio.Reader, w io.Writer) (*identity, error) {
+// greeting is how a first contact ended.
+type greeting struct {
+	id *identity
+	// enrolled: this very contact gave the guest its identity, and requests follow
+	// in clear. Otherwise SSH follows.
+	enrolled bool
+}
+
+// greet speaks the first contact on a port until SSH begins or the guest has got
+// its identity. A host that got no answer asks again, so a Hello may come at any
+// time before the banner; what is no line of ours is left over from an earlier
+// visit and is thrown away.
+func (s *Server) greet(port string, r *bufio.Reader, w io.Writer) (greeting, error) {
 	greeted := false
 	for {
 		head, err := r.Peek(len(sshBanner))
 		if err != nil {
-			return nil, err
+			return greeting{}, err
 		}
 		if id := s.identity(); id != nil && greeted && bytes.Equal(head, sshBanner) {
-			return id, nil
+			return greeting{id: id}, nil
 		}
 		line, err := proto.ReadLine(r)
 		if err != nil {
-			return nil, err
+			return greeting{}, err
 		}
 		if h, ok := proto.ParseHello(line); ok {
 			greeted = true
 			if err := proto.WriteLine(w, s.hello(h.Nonce)); err != nil {
-				return nil, err
+				return greeting{}, err
 			}
 			continue
 		}
 		if p, ok := proto.ParsePrepare(line); ok && greeted && port == proto.EnginePort {
 			if err := proto.WriteLine(w, s.prepare(p)); err != nil {
-				return nil, err
+				return greeting{}, err
 			}
 		}
 		if e, ok := proto.ParseEnrol(line); ok && greeted && port == proto.EnginePort {
-			if err := proto.WriteLine(w, s.enrol(e)); err != nil {
-				return nil, err
+			answer := s.enrol(e)
+			if err := proto.WriteLine(w, answer); err != nil {
+				return greeting{}, err
+			}
+			if answer.Error == "" {
+				return greeting{id: s.identity(), enrolled: true}, nil
 			}
 		}
 	}

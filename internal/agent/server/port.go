@@ -42,17 +42,21 @@ func (s *Server) ServePort(ctx context.Context, p Port) error {
 	}
 }
 
-// visit serves one connection: first contact, then SSH.
+// visit serves one connection: first contact, then requests when it has enrolled
+// the guest, else SSH.
 func (s *Server) visit(ctx context.Context, port string, stream io.ReadWriteCloser) error {
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
 	c := &streamConn{ReadWriteCloser: stream, r: bufio.NewReaderSize(stream, 32<<10), port: port}
-	id, err := s.greet(port, c.r, stream)
-	if err != nil {
+	g, err := s.greet(port, c.r, stream)
+	switch {
+	case err != nil:
 		return err
+	case g.enrolled:
+		return s.serveRPC(ctx, c)
 	}
-	return s.serveSSH(ctx, id, c)
+	return s.serveSSH(ctx, g.id, c)
 }
 
 // streamConn makes a net.Conn of a port's stream, which x/crypto/ssh wants. It

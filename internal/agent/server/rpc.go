@@ -10,12 +10,18 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
+// errNoRequest ends a stream on which something else arrives: in clear, that is
+// the Hello of a host which came before the last one's leaving was noticed.
+var errNoRequest = errors.New("not a request")
+
 // serveRPC answers requests until the stream ends. Requests run side by side,
-// the calls of one request in order. When it returns, all of them have ended.
-func (s *Server) serveRPC(ctx context.Context, rw io.ReadWriter) error {
+// the calls of one request in order. When it returns, the stream is closed (a
+// reply that nobody reads any more would never get away) and all have ended.
+func (s *Server) serveRPC(ctx context.Context, rw io.ReadWriteCloser) error {
 	ctx, cancelAll := context.WithCancel(ctx)
 	r := &requests{out: json.NewEncoder(rw), cancel: map[uint64]context.CancelFunc{}}
 	defer r.running.Wait()
+	defer rw.Close()
 	defer cancelAll()
 	for dec := json.NewDecoder(rw); ; {
 		var req proto.Request
@@ -24,6 +30,9 @@ func (s *Server) serveRPC(ctx context.Context, rw io.ReadWriter) error {
 				return nil
 			}
 			return err
+		}
+		if req.ID == 0 && req.Cancel == 0 {
+			return errNoRequest
 		}
 		if req.Cancel != 0 {
 			r.stop(req.Cancel)

@@ -114,7 +114,6 @@ func (n *session) subsystem(ctx context.Context, name string) bool {
 	case proto.Subsystem:
 		n.running.Go(func() {
 			_ = n.s.serveRPC(ctx, n.ch)
-			_ = n.ch.Close()
 		})
 	case "sftp":
 		n.running.Go(func() {
