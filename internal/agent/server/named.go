@@ -23,7 +23,7 @@ import (
 )
 
 func registerNamed(s *Server) {
-	n := &named{life: s.life}
+	n := &named{life: s.life, key: newControlKey()}
 	Handle(s, proto.NamedApply, n.apply)
 	Handle(s, proto.NamedRead, n.read)
 	Handle(s, proto.NamedStop, n.stop)
@@ -31,17 +31,21 @@ func registerNamed(s *Server) {
 	s.preparations[proto.PrepareNamed] = n.prepare
 }
 
-// prepare starts named with nothing to serve: what it loads later costs a
-// reload and not a start.
+// prepare starts named with nothing to serve and without an id: what it gets
+// later costs neither a start nor a reload.
 func (n *named) prepare(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	spec := proto.NamedSpec{ServerID: "none"}
+	spec := proto.NamedSpec{ServerID: byHostname}
 	if _, _, err := n.write(spec); err != nil {
 		return err
 	}
 	n.spec = spec
-	return n.load(ctx, spec, nil)
+	if err := n.load(ctx, spec, nil); err != nil {
+		return err
+	}
+	n.prepared = true
+	return nil
 }
 
 // named is the guest's name server. One call at a time works on it.
@@ -51,8 +55,11 @@ type named struct {
 	proc  *namedProcess     // nil when never started or stopped
 	spec  proto.NamedSpec   // what was loaded
 	files map[string]string // what was written
+	key   controlKey
 	// serials are those that were served after the last apply.
 	serials map[string]uint32
+	// prepared: it runs as prepare has left it.
+	prepared bool
 }
 
 // namedWithin bounds an apply whose caller set no deadline. A start takes 0.7 s
@@ -70,8 +77,12 @@ func (n *named) apply(ctx context.Context, spec proto.NamedSpec) (proto.NamedSta
 		return proto.NamedState{}, err
 	}
 	if changed || n.proc == nil || !n.proc.running() {
-		if err := n.load(ctx, spec, zones); err != nil {
-			return proto.NamedState{}, err
+		added := n.addTo(ctx, spec)
+		n.prepared = false
+		if !added {
+			if err := n.load(ctx, spec, zones); err != nil {
+				return proto.NamedState{}, err
+			}
 		}
 	}
 	n.spec = spec
@@ -87,7 +98,7 @@ func (n *named) apply(ctx context.Context, spec proto.NamedSpec) (proto.NamedSta
 // write brings the files up to date. It reports whether any has changed, and of
 // which zones.
 func (n *named) write(spec proto.NamedSpec) (changed bool, zones []string, _ error) {
-	want := namedFiles(spec)
+	want := namedFiles(spec, n.key)
 	if err := os.MkdirAll(filepath.Join(namedDir, "zones"), 0o755); err != nil {
 		return false, nil, err
 	}
@@ -141,6 +152,9 @@ func giveTo(name, dir string) error {
 // as not written, so that the next apply loads again. zones are those with
 // another text than before.
 func (n *named) load(ctx context.Context, spec proto.NamedSpec, zones []string) error {
+	if err := forgetAddedZones(); err != nil {
+		return err
+	}
 	mark := 0
 	if n.proc == nil || !n.proc.running() {
 		zones = zonesOf(spec)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -21,8 +22,8 @@ const (
 
 // namedFiles returns the text of named.conf and of each zone's file, by path
 // relative to the directory.
-func namedFiles(spec proto.NamedSpec) map[string]string {
-	files := map[string]string{namedConfFile: namedConf(spec)}
+func namedFiles(spec proto.NamedSpec, key controlKey) map[string]string {
+	files := map[string]string{namedConfFile: namedConf(spec, key)}
 	for _, z := range spec.Zones {
 		files[zoneFile(z.Name)] = z.Text
 	}
@@ -36,14 +37,15 @@ func zoneFile(zone string) string { return "zones/" + url.PathEscape(zone) + ".z
 // The cache's hash table is sized by its limit, so the limit is small. IPv6 is
 // left out unless asked for: addresses that are still tentative can't be bound.
 // Names of hosts may be anything: a lab's records are not for the Internet.
-func namedConf(spec proto.NamedSpec) string {
+func namedConf(spec proto.NamedSpec, key controlKey) string {
 	v6 := "none"
-	for _, a := range spec.Listen {
-		if a.Is6() {
-			v6 = "any"
-		}
+	if listensV6(spec) {
+		v6 = "any"
 	}
-	id := quoteConf(spec.ServerID)
+	id := "server-id hostname;"
+	if spec.ServerID != byHostname {
+		id = fmt.Sprintf("hostname %[1]s;\n\tserver-id %[1]s;", quoteConf(spec.ServerID))
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `options {
 	directory "%s";
@@ -61,18 +63,30 @@ func namedConf(spec proto.NamedSpec) string {
 	notify no;
 	check-names primary ignore;
 	max-cache-size 2m;
+	allow-new-zones yes;
+	lmdb-mapsize 1m;
 	version none;
-	hostname %s;
-	server-id %s;
+	%s
 };
-controls { };
-`, namedDir, v6, id, id)
+`, namedDir, v6, id)
+	control := netip.MustParseAddrPort(namedControlAt)
+	fmt.Fprintf(&b, "key agent { algorithm hmac-sha256; secret \"%s\"; };\ncontrols { inet %s port %d allow { %s; } keys { agent; }; };\n",
+		key, control.Addr(), control.Port(), control.Addr())
 	at := netip.MustParseAddrPort(namedStatsAt)
 	fmt.Fprintf(&b, "statistics-channels { inet %s port %d allow { %s; }; };\n", at.Addr(), at.Port(), at.Addr())
 	for _, z := range spec.Zones {
-		fmt.Fprintf(&b, "zone %s { type primary; file %s; };\n", quoteConf(z.Name), quoteConf(zoneFile(z.Name)))
+		fmt.Fprintf(&b, "zone %s %s;\n", quoteConf(z.Name), zoneConf(z.Name))
 	}
 	return b.String()
+}
+
+// zoneConf is a zone's block in named.conf and in the command that adds it.
+func zoneConf(zone string) string {
+	return fmt.Sprintf("{ type primary; file %s; }", quoteConf(zoneFile(zone)))
+}
+
+func listensV6(spec proto.NamedSpec) bool {
+	return slices.ContainsFunc(spec.Listen, func(a netip.Addr) bool { return a.Is6() })
 }
 
 // quoteConf quotes for named.conf, where a backslash matters before a quote only.

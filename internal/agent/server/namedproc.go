@@ -29,7 +29,8 @@ type namedProcess struct {
 var errNamedEnded = errors.New("named ended")
 
 // startNamed runs named in the foreground with its log on stderr, whatever the
-// configuration says about logging (-g). The process ends with life.
+// configuration says about logging (-g), in a UTS namespace of its own (addTo
+// says why). The process ends with life.
 func startNamed(life context.Context) (*namedProcess, error) {
 	path, err := lookPath("named")
 	if err != nil {
@@ -39,7 +40,7 @@ func startNamed(life context.Context) (*namedProcess, error) {
 	p.cmd = exec.CommandContext(life, path, "-g", "-u", "bind", "-n", "1", "-c", namedDir+"/named.conf")
 	p.cmd.Env = environment()
 	p.cmd.Dir = namedDir
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWUTS}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

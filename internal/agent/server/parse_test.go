@@ -134,7 +134,7 @@ func spec() proto.NamedSpec {
 	}}
 }
 
-func TestNamedConf(t *testing.T) { golden(t, "named.conf", namedConf(spec())) }
+func TestNamedConf(t *testing.T) { golden(t, "named.conf", namedConf(spec(), controlKey{})) }
 
 func TestZoneProblems(t *testing.T) {
 	log := []string{
