@@ -69,6 +69,8 @@ type prover struct {
 	lab   *Lab
 	cast  *cast
 	proof Proof
+	hello *proto.QueryAnswer // to the first query of the walk that comes next
+	stale bool               // a query has moved the scheduler on, and is not used
 }
 
 func newProver(lab *Lab, service addr.Noun) (*prover, error) {
@@ -116,23 +118,23 @@ func (p *prover) proofServices(order []int) []proto.IPVSService {
 	return services(p.lab.Topology, svc, p.proofSetting(order))
 }
 
+// prove goes on in the order in which things become true. One clean slate is
+// enough for all walks: each ends where it began, at the list head, and each VIP
+// has a scheduler of its own; another slate would wait for the estimator first.
+// With the slate the lab can answer, so the first query is sent at once; what it
+// says is judged after the neighbours, for a stolen VIP explains everything.
 func (p *prover) prove(ctx context.Context) error {
 	order := make([]int, len(p.cast.service.RealServers))
 	for i := range order {
 		order[i] = i
 	}
-	// The two touch different things, and each is waiting for the most part.
-	slate := make(chan error, 1)
-	// One clean slate is enough for all walks: each ends where it began, at
-	// the list head, and each VIP has a scheduler of its own. Another slate
-	// would wait for the estimator first.
-	go func() {
-		_, err := p.fresh(ctx, p.proofServices(order))
-		slate <- err
-	}()
+	_, slate := p.fresh(ctx, p.proofServices(order))
+	if slate == nil {
+		p.sayHello(ctx)
+	}
 	err := p.neighbours(ctx, order)
-	if ferr := <-slate; err == nil {
-		err = ferr
+	if err == nil {
+		err = slate
 	}
 	if err != nil {
 		return err
@@ -145,6 +147,20 @@ func (p *prover) prove(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sayHello sends the lab's very first query, the first of the first walk, by
+// itself: its answer says since when the lab answers. Without one the walk finds
+// the reason.
+func (p *prover) sayHello(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, prepareDeadline)
+	defer cancel()
+	c, vip := p.cast.clients[0], p.cast.service.VIPs[0]
+	answer, err := do(ctx, p.lab, c.noun, proto.Query, p.identity(c, vip))
+	if p.stale = err != nil || answer.Refused; p.stale {
+		return
+	}
+	p.hello, p.proof.FirstAnswer = &answer, time.Now()
 }
 
 // neighbours primes all machines and checks whose MAC the clients have for the
@@ -184,7 +200,8 @@ func (p *prover) neighbours(ctx context.Context, order []int) error {
 func (p *prover) walk(ctx context.Context, c part, vip netip.Addr, order []int) error {
 	var doubt error
 	for i := range proofTries {
-		if i > 0 {
+		if i > 0 || p.stale {
+			p.stale = false
 			if _, err := p.fresh(ctx, p.proofServices(order)); err != nil {
 				return err
 			}
@@ -198,6 +215,9 @@ func (p *prover) walk(ctx context.Context, c part, vip netip.Addr, order []int) 
 			var witnesses []Witness
 			if witnesses, at, err = p.judge(c, vip, answers); err == nil {
 				p.proof.Witnesses = append(p.proof.Witnesses, witnesses...)
+				if p.proof.FirstAnswer.IsZero() {
+					p.proof.FirstAnswer = time.Now()
+				}
 				return nil
 			}
 		}
@@ -235,23 +255,17 @@ func (p *prover) fresh(ctx context.Context, want []proto.IPVSService) (proto.IPV
 
 // ask sends two rounds of queries and returns the answers until the first
 // query without one. Round one asks for the identity, round two for a record.
-// The lab's very first query is sent by itself: it says since when the lab answers.
+// An answer that is there already is the first one.
 func (p *prover) ask(ctx context.Context, c part, vip netip.Addr, n int) ([]proto.QueryAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareDeadline+time.Duration(2*n)*probeTimeout)
 	defer cancel()
+	var answers []proto.QueryAnswer
+	if p.hello != nil {
+		answers, p.hello = append(answers, *p.hello), nil
+	}
 	var b client.Batch
 	var futures []*client.Future[proto.QueryAnswer]
-	if p.proof.FirstAnswer.IsZero() {
-		var alone client.Batch
-		futures = append(futures, client.Add(&alone, proto.Query, p.identity(c, vip)))
-		if err := p.lab.send(ctx, c.noun, &alone); err != nil {
-			return nil, err
-		}
-		if !futures[0].Value().Refused {
-			p.proof.FirstAnswer = time.Now()
-		}
-	}
-	for len(futures) < n {
+	for range n - len(answers) {
 		futures = append(futures, client.Add(&b, proto.Query, p.identity(c, vip)))
 	}
 	if name, kind := warmName(p.lab.Topology, p.cast.service); name != "" {
@@ -262,7 +276,6 @@ func (p *prover) ask(ctx context.Context, c part, vip netip.Addr, n int) ([]prot
 		}
 	}
 	err := p.lab.send(ctx, c.noun, &b)
-	var answers []proto.QueryAnswer
 	for _, f := range futures {
 		if f.Err() != nil {
 			break

@@ -134,6 +134,28 @@ func TestProveNamesCauses(t *testing.T) {
 	golden(t, "prove-causes.txt", b.String())
 }
 
+// TestProveAfterALostFirstQuery: the query that nobody answered has moved the
+// scheduler on, so the walk begins on another clean slate.
+func TestProveAfterALostFirstQuery(t *testing.T) {
+	f := newFakeLab(t, paperTopology())
+	f.fail = func(n addr.Noun, op string, k int) error {
+		if n == clientC && op == proto.Query.Op && k == 1 {
+			return guestError(proto.CodeTimeout, op, "no answer within 2s")
+		}
+		return nil
+	}
+	proof, err := Prove(context.Background(), f.lab(), serviceS)
+	if err != nil || len(proof.Witnesses) != 3 {
+		t.Fatalf("%d witnesses, %v", len(proof.Witnesses), err)
+	}
+	if n := f.count("director", "ipvs.fresh"); n != 3 {
+		t.Errorf("%d clean slates, want one for the lost query, one for the walk and one to give back", n)
+	}
+	if proof.FirstAnswer.IsZero() {
+		t.Error("no time of the first answer")
+	}
+}
+
 // A path that works for each backend alone and never for all of them ends too.
 func TestProveGivesUpOnAnUnsteadyPath(t *testing.T) {
 	f := newFakeLab(t, paperTopology())
