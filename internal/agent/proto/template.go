@@ -19,8 +19,9 @@ type Prepare struct {
 // the loopback device, and loads the backend's configuration when it gets one.
 // PrepareAgent has the agent go through its first contact once, by itself.
 // PrepareTunnels loads what an IPIP device needs: no secret is drawn by it.
-// PrepareDirector has the files of IPVS and its schedulers read, which are
-// loaded after the enrolment: IPVS draws the secret of its table when it is.
+// PrepareDirector loads what IPVS depends on and has the files of IPVS and its
+// schedulers read, which are loaded after the enrolment: IPVS draws the secret of
+// its table when it is.
 // PrepareCaches drops what was only needed for the boot. PrepareMemory, the last of all, makes the guest cheap to save and to clone.
 const (
 	PrepareNamed    = "named"

@@ -86,11 +86,12 @@ func (n *named) apply(ctx context.Context, spec proto.NamedSpec) (proto.NamedSta
 		}
 	}
 	n.spec = spec
-	if err := n.answers(ctx); err != nil {
+	serials, err := n.answers(ctx)
+	if err != nil {
 		return proto.NamedState{}, err
 	}
 	n.serials = nil // whatever is served now is ours
-	st, err := n.state(ctx)
+	st, err := n.state(ctx, serials)
 	n.serials = st.Serials
 	return st, err
 }
@@ -203,32 +204,36 @@ func failedReload(lines []string) bool {
 const answerEvery = 20 * time.Millisecond
 
 // answers waits until every address to listen on answers for every zone: each
-// zone is asked for at the first address, the first zone at the others.
-func (n *named) answers(ctx context.Context) error {
+// zone is asked for at the first address, the first zone at the others. It returns
+// the zones' serials.
+func (n *named) answers(ctx context.Context) (map[string]uint32, error) {
+	serials := map[string]uint32{}
 	for i, a := range n.spec.Listen {
 		for j, z := range n.spec.Zones {
 			if i > 0 && j > 0 {
 				break
 			}
-			if err := n.awaitAnswer(ctx, a, z.Name); err != nil {
-				return err
+			v, err := n.awaitAnswer(ctx, a, z.Name)
+			if err != nil {
+				return nil, err
 			}
+			serials[z.Name] = v
 		}
 	}
-	return nil
+	return serials, nil
 }
 
-func (n *named) awaitAnswer(ctx context.Context, at netip.Addr, zone string) error {
+func (n *named) awaitAnswer(ctx context.Context, at netip.Addr, zone string) (uint32, error) {
 	for {
-		_, err := serial(ctx, at, zone)
+		v, err := serial(ctx, at, zone)
 		if err == nil {
-			return nil
+			return v, nil
 		}
 		select {
 		case <-ctx.Done():
-			return fail(proto.CodeTimeout, at.String(), "named does not answer for %s at this address: %v%s", zone, err, n.whyNotListening(at))
+			return 0, fail(proto.CodeTimeout, at.String(), "named does not answer for %s at this address: %v%s", zone, err, n.whyNotListening(at))
 		case <-n.proc.exited:
-			return fail(proto.CodeFailed, "named", "ended: %s", reasonOfEnd(n.proc.grep("")))
+			return 0, fail(proto.CodeFailed, "named", "ended: %s", reasonOfEnd(n.proc.grep("")))
 		case <-time.After(answerEvery):
 		}
 	}

@@ -18,12 +18,13 @@ var errNotServed = errors.New("the zone is not served")
 func (n *named) read(ctx context.Context, _ proto.None) (proto.NamedState, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.state(ctx)
+	return n.state(ctx, nil)
 }
 
 // state is what is on disk and served, which need not be what apply was told:
 // somebody may have rewritten a file, with or without a reload, or killed named.
-func (n *named) state(ctx context.Context) (proto.NamedState, error) {
+// Zones whose serial has just been answered are not asked for again.
+func (n *named) state(ctx context.Context, answered map[string]uint32) (proto.NamedState, error) {
 	if n.proc == nil || !n.proc.running() {
 		return proto.NamedState{}, nil
 	}
@@ -32,7 +33,11 @@ func (n *named) state(ctx context.Context) (proto.NamedState, error) {
 		Zones: map[string]string{}, Serials: map[string]uint32{}, Rewritten: n.foreign(namedConfFile),
 	}
 	for _, z := range n.spec.Zones {
-		v, err := n.served(ctx, z.Name)
+		v, known := answered[z.Name]
+		var err error
+		if !known {
+			v, err = n.served(ctx, z.Name)
+		}
 		switch {
 		case errors.Is(err, errNotServed):
 			continue

@@ -28,22 +28,31 @@ func prepareTunnels(ctx context.Context) error {
 	return setFallbackDown(kind.fallback)
 }
 
-// prepareDirector reads the files of IPVS, its schedulers and what they need,
-// so that no clone has to unpack them.
+// prepareDirector loads what IPVS depends on and reads its own file and those of
+// its schedulers, so that no clone has to unpack them. IPVS itself draws the
+// secret of its table when it is loaded (ip_vs_conn.c, ip_vs_conn_init), which is
+// for each clone to do; the modules before it draw theirs with the first packet
+// that they track (nf_conntrack_core.c, get_random_once).
 func prepareDirector(context.Context) error {
 	dir := "/lib/modules/" + kernelRelease()
 	files, err := moduleFiles(dir, "ip_vs")
 	if err != nil {
 		return err
 	}
+	if len(files) == 0 { // built in
+		return nil
+	}
+	own := len(files) - 1
+	for _, f := range files[:own] {
+		if err := LoadModuleFile(path.Join(dir, f)); err != nil {
+			return err
+		}
+	}
 	schedulers, err := filepath.Glob(dir + "/kernel/net/netfilter/ipvs/ip_vs_*")
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		schedulers = append(schedulers, path.Join(dir, f))
-	}
-	for _, f := range schedulers {
+	for _, f := range append(schedulers, path.Join(dir, files[own])) {
 		if err := readThrough(f); err != nil {
 			return err
 		}
