@@ -43,7 +43,7 @@ func TestAccFirstContact(t *testing.T) {
 	}
 	step("hello answered")
 	c := vm.Dial(t, proto.EnginePort)
-	step("enrolled, SSH")
+	step("enrolled")
 	t.Logf("guest's uptime at enrolment  %6.2f s", c.Enrolled().Uptime)
 	repeat := func(what string, f func()) {
 		const times = 20
@@ -58,16 +58,16 @@ func TestAccFirstContact(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	repeat("reconnect", func() {
+		c.Close()
+		c = vm.Dial(t, proto.EnginePort)
+	})
 	repeat("exec", func() {
 		var out bytes.Buffer
 		code, err := c.Exec(ctx, []string{"cat", "/run/lvslab/x"}, nil, &out, nil)
 		if code != 0 || err != nil || out.String() != "abc" {
 			t.Fatalf("exec: %d, %v, %q", code, err, out.String())
 		}
-	})
-	repeat("reconnect", func() {
-		c.Close()
-		c = vm.Dial(t, proto.EnginePort)
 	})
 	if c.BootID() != vm.bootID || c.Enrolled() != nil {
 		t.Errorf("after the reconnect: boot id %q, enrolled %v", c.BootID(), c.Enrolled())

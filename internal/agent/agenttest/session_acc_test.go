@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 func TestAccSessions(t *testing.T) {
 	ctx := acceptance(t)
 	vm := Boot(t, "client.c")
+	cutWhileCalling(ctx, t, vm)
 	engine := vm.Dial(t, proto.EnginePort)
 	u0, u1 := vm.Dial(t, proto.UserPorts[0]), vm.Dial(t, proto.UserPorts[1])
 	t.Run("two user ports and the engine at once", func(t *testing.T) {
@@ -96,6 +98,36 @@ func TestAccSessions(t *testing.T) {
 	if lines := client.LastLines(vm.Console, 20); len(lines) > 6 {
 		t.Errorf("the console is chatty:\n%s", strings.Join(lines, "\n"))
 	}
+}
+
+// cutWhileCalling enrols the guest and leaves the line, which carries calls in
+// clear, while one is running: the next visitor is served at once.
+func cutWhileCalling(ctx context.Context, t *testing.T, vm *VM) {
+	spec := vm.Spec(proto.EnginePort)
+	var raw net.Conn
+	open := spec.Open
+	spec.Open = func(ctx context.Context) (net.Conn, error) {
+		var err error
+		raw, err = open(ctx)
+		return raw, err
+	}
+	c, err := client.WaitReady(ctx, spec, client.Console{Path: vm.Console, Quiet: time.Minute})
+	check(t, err)
+	if c.Enrolled() == nil {
+		t.Error("the guest had an identity before its first visitor")
+	}
+	lost := make(chan error, 1)
+	go func() {
+		// Nobody has the address, so the guest waits for named to have it.
+		_, err := client.Do(ctx, c, proto.NamedApply, proto.NamedSpec{ServerID: "x", Zones: []proto.ZoneFile{{Name: "a.test", Text: zoneText}}, Listen: []netip.Addr{vip}})
+		lost <- err
+	}()
+	time.Sleep(200 * time.Millisecond)
+	_ = raw.Close()
+	if err := <-lost; !errors.Is(err, client.ErrLost) {
+		t.Errorf("the call ended with %v", err)
+	}
+	timed(t, "visit after a cut in clear", func() { check(t, vm.Dial(t, proto.EnginePort).Close()) })
 }
 
 func expectExec(ctx context.Context, t *testing.T, c *client.Conn, args []string, stdin string, want int) {
