@@ -62,6 +62,9 @@ type Attribute struct {
 	Computed bool
 	// Replace says that the attribute cannot be changed on a living object.
 	Replace bool
+	// Host says that the value follows from lvslab, its image and this machine, and
+	// not from the topology.
+	Host bool
 	// Doc is one line for people, without a full stop.
 	Doc string
 }

@@ -130,7 +130,16 @@ func TestLiveUpdates(t *testing.T) {
 		}
 		all.WriteString("== " + e.name + "\n" + text + "\n")
 	}
-	_, text := l.plan(diff.Input{Wanted: l.wanted, Have: l.up(), Replace: []addr.Noun{addr.N(addr.Service, "dns")}})
+	have := l.up()
+	for i, h := range have {
+		if d, err := schema.DomainFrom(h.Value); h.Type == schema.TypeDomain && h.Addr.Noun.Kind == addr.Client && err == nil {
+			d.Initrd = "/image/of an older lvslab"
+			have[i].Value = d.Value()
+		}
+	}
+	_, text := l.plan(diff.Input{Wanted: l.wanted, Have: have})
+	all.WriteString("== another lvslab\n" + text + "\n")
+	_, text = l.plan(diff.Input{Wanted: l.wanted, Have: l.up(), Replace: []addr.Noun{addr.N(addr.Service, "dns")}})
 	golden(t, "live_updates", all.String()+"== entries flushed\n"+text)
 }
 
@@ -182,6 +191,11 @@ func TestForeignChanges(t *testing.T) {
 			}
 			return d.Value()
 		}},
+		"a NIC taken out": {resourceAt(addr.N(addr.Client, "c").At(addr.Index(0)), schema.TypeDomain), func(v cty.Value) cty.Value {
+			d, _ := schema.DomainFrom(v)
+			d.NICs = nil
+			return d.Value()
+		}},
 		"an address": {link, func(v cty.Value) cty.Value {
 			k, _ := schema.LinkFrom(v)
 			k.Addresses = nil
@@ -202,7 +216,17 @@ func TestForeignChanges(t *testing.T) {
 		}
 		all.WriteString("== " + name + "\n" + text + "\n")
 	}
-	golden(t, "foreign_changes", all.String())
+	var have []plan.Existing
+	tunnel := resourceAt(addr.N(addr.Tunnel, "lb-ns").At(addr.Name("backend.ns[1]")), schema.TypeTunnel)
+	gone := map[addr.Resource]string{service: "changed outside lvslab: the virtual service has been deleted",
+		tunnel: "changed outside lvslab: lb-ns is not there", dns: "changed outside lvslab: named does not run"}
+	for _, h := range l.up() {
+		if _, is := gone[h.Addr]; !is {
+			have = append(have, h)
+		}
+	}
+	_, text := l.plan(diff.Input{Wanted: l.wanted, Have: have, Gone: gone})
+	golden(t, "foreign_changes", all.String()+"== gone\n"+text)
 }
 
 func resourceAt(n addr.Noun, part string) addr.Resource { return addr.Resource{Noun: n, Part: part} }

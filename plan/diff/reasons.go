@@ -13,6 +13,7 @@ import (
 // Who is behind a difference.
 const (
 	inTopology  = "changed in the topology"
+	ofTheHost   = "changed with lvslab, its image or this machine"
 	outside     = "changed outside lvslab"
 	interrupted = "left by an update that failed or was interrupted"
 )
@@ -31,7 +32,11 @@ func (c *computation) causes(r provider.Resource, have plan.Existing, s provider
 			out = append(out, reason)
 			continue
 		}
-		more := c.differences(r, have, reason.Attribute)
+		mine := inTopology
+		if a.Host {
+			mine = ofTheHost
+		}
+		more := c.differences(r, have, reason.Attribute, mine)
 		for i := range more {
 			if p.Action == provider.Replace && a.Replace {
 				more[i].Text += fixed
@@ -46,8 +51,9 @@ func (c *computation) causes(r provider.Resource, have plan.Existing, s provider
 // only the part that holds them all is.
 const few = 3
 
-// differences lists what differs inside one attribute.
-func (c *computation) differences(r provider.Resource, have plan.Existing, name string) []provider.Reason {
+// differences lists what differs inside one attribute; mine says why the wish for
+// it can change.
+func (c *computation) differences(r provider.Resource, have plan.Existing, name, mine string) []provider.Reason {
 	want, now := inside(r.Attrs, name), inside(have.Value, name)
 	recorded, known := c.Recorded[have.Addr]
 	before, half := inside(recorded, name), inside(have.Half, name)
@@ -68,7 +74,7 @@ func (c *computation) differences(r provider.Resource, have plan.Existing, name 
 	paths := map[string][]string{}
 	var who []string
 	for _, l := range all {
-		text := inTopology
+		text := mine
 		switch {
 		case have.Half != cty.NilVal && !differs(now, half, l.path):
 			text = interrupted
@@ -81,7 +87,7 @@ func (c *computation) differences(r provider.Resource, have plan.Existing, name 
 		paths[text] = append(paths[text], l.path)
 	}
 	if len(all) == 0 { // of a kind that shows in no value: an empty list for none
-		return []provider.Reason{{Attribute: name, Text: inTopology}}
+		return []provider.Reason{{Attribute: name, Text: mine}}
 	}
 	var out []provider.Reason
 	for _, text := range who {
