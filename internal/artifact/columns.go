@@ -79,6 +79,6 @@ var backendColumns = []column[BackendRow]{
 	integer("answers_ok", "queries", "accepted answers whose frame came from the backend's MAC", "client capture", func(b *BackendRow) *int { return &b.AnswersOK }),
 	number("share_ipvs", "", 6, "ipvs_in_packets as a fraction of the run's", "IPVS counters of the destination", func(b *BackendRow) **float64 { return &b.ShareIPVS }),
 	number("share_answers_ok", "", 6, "answers_ok as a fraction of the run's", "client capture", func(b *BackendRow) **float64 { return &b.ShareAnswersOK }),
-	optionalInteger("planned_decisions", "decisions", "decisions that the model planned for the backend; empty", "model", func(b *BackendRow) **int { return &b.PlannedDecisions }),
+	optionalInteger("planned_decisions", "decisions", "decisions that the model of IPVS planned for the backend before the first run; empty where the kernel draws, or ports, losses or times decide", "model", func(b *BackendRow) **int { return &b.PlannedDecisions }),
 	optionalInteger("replayed_decisions", "decisions", "decisions of the model fed with the captured packets; empty", "model", func(b *BackendRow) **int { return &b.ReplayedDecisions }),
 }

@@ -67,7 +67,7 @@ type BackendRow struct {
 	AnswersOK         int
 	ShareIPVS         *float64 // of in packets
 	ShareAnswersOK    *float64
-	PlannedDecisions  *int // later work: empty
+	PlannedDecisions  *int // nil where the model is not certain
 	ReplayedDecisions *int // later work: empty
 }
 

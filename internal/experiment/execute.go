@@ -42,6 +42,7 @@ type measured struct {
 	klog         map[addr.Noun][]proto.KernelLine
 	matched      load.Matched
 	summary      load.Summary
+	planned      map[string]int // decisions by backend, nil when they are not certain
 	keepCaptures bool
 	duplicating  bool // an impairment makes copies of packets
 	renewed      []Renewed

@@ -26,6 +26,9 @@ type Lab struct {
 	// when the context is cancelled meanwhile: after an error the machines are in
 	// doubt. Nil when the lab cannot; experiments with isolation need it.
 	Renew func(ctx context.Context, machines []addr.Noun) ([]Renewed, error)
+	// Planned are the decisions that the model of IPVS is certain of before the
+	// first run: by run id, then by backend. A run may be missing.
+	Planned map[string]map[string]int
 }
 
 // NodeError is a call to a machine that failed. Its cause is a [*proto.Error]

@@ -140,6 +140,9 @@ func (out *measured) backendRows() []artifact.BackendRow {
 		packets += c.packets
 	}
 	for i := range rows {
+		if n, ok := out.planned[rows[i].Backend]; ok {
+			rows[i].PlannedDecisions = &n
+		}
 		rows[i].ShareIPVS = fraction(rows[i].IPVSInPackets, packets)
 		rows[i].ShareAnswersOK = fraction(int64(rows[i].AnswersOK), int64(out.summary.AnswersOK))
 	}

@@ -151,6 +151,42 @@ func TestRunThePapersStudy(t *testing.T) {
 }
 
 // Step 1 is over everywhere before step 2 begins, and the load follows step 6.
+// TestRunWritesWhatWasPlanned beside what happened, and nothing where nothing
+// was certain.
+func TestRunWritesWhatWasPlanned(t *testing.T) {
+	r := &trialRun{top: paperTopology()}
+	e := &r.top.Experiments[0]
+	e.Iterations, e.Factors = 1, []lang.Factor{factorOf("scheduler", "rr", "sh")}
+	treatments, ds := Treatments(r.top, *e)
+	if ds.HasErrors() {
+		t.Fatal(ds.Err())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r.f = newFakeLab(t, r.top)
+		lab := r.f.lab()
+		trials := Trials(*e, treatments, 0)
+		for _, one := range trials {
+			if one.Treatment.ID == "scheduler=rr" {
+				lab.Planned = map[string]map[string]int{one.RunID: {"backend.ns[0]": 1, "backend.ns[1]": 0, "backend.ns[2]": 0}}
+			}
+		}
+		_, r.err = Run(t.Context(), lab, *e, trials, &r.rec, Hooks{})
+	})
+	if r.err != nil || len(r.rec.runs) != 2 {
+		t.Fatalf("%d runs, %v", len(r.rec.runs), r.err)
+	}
+	for _, run := range r.rec.runs {
+		for _, b := range r.rec.backends[run.RunID] {
+			switch p := b.PlannedDecisions; {
+			case run.TreatmentID == "scheduler=sh" && p != nil:
+				t.Errorf("%s: %s has %d planned, nothing was", run.RunID, b.Backend, *p)
+			case run.TreatmentID == "scheduler=rr" && (p == nil || int64(*p) != b.IPVSConnsDelta):
+				t.Errorf("%s: %s has %v planned, %d happened", run.RunID, b.Backend, p, b.IPVSConnsDelta)
+			}
+		}
+	}
+}
+
 func TestRunKeepsTheOrderOfTheSteps(t *testing.T) {
 	r := runFake(t, oneTreatment(), nil)
 	run, _, _ := r.only(t)

@@ -132,6 +132,10 @@ func resultName(at time.Time) string {
 // the service.
 func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang.Experiment) error {
 	trials := a.list.of(e)
+	planned, err := a.planned()
+	if err != nil {
+		return err
+	}
 	borrowed, err := a.loanOf(e.Noun, e.Service)
 	if err != nil {
 		return err
@@ -141,6 +145,7 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 		return err
 	}
 	lab := a.lab()
+	lab.Planned = planned
 	lab.Renew = func(ctx context.Context, machines []addr.Noun) ([]experiment.Renewed, error) {
 		list, err := a.renew(ctx, machines)
 		if err != nil {

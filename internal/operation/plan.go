@@ -199,6 +199,10 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	planned, err := a.planned()
+	if err != nil {
+		return nil, err
+	}
 	addresses := map[string]string{}
 	for slot, ip := range a.study.addresses {
 		addresses[slot] = ip.String()
@@ -213,7 +217,9 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 		Pending   int               `json:"pending"`
 		Study     json.RawMessage   `json:"study"`
 		Needs     *demand           `json:"needs,omitempty"`
-	}{1, a.study.topology.Lab.Name, addresses, a.moves(), changes, a.changes.Totals(), len(a.todo), trials, a.demand()}, "", "  ")
+		// Planned are the decisions that the model of IPVS is certain of.
+		Planned map[string]map[string]int `json:"planned_decisions,omitempty"`
+	}{1, a.study.topology.Lab.Name, addresses, a.moves(), changes, a.changes.Totals(), len(a.todo), trials, a.demand(), planned}, "", "  ")
 }
 
 // showOnly makes the plan and shows it, without lock and effect.

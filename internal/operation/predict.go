@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,7 @@ func Predict(_ context.Context, s *Settings, path string, o PredictOptions) (Exi
 	if err != nil {
 		return ExitError, err
 	}
-	all, err := a.study.predictions()
+	all, err := a.study.predictions(simulated)
 	if err != nil {
 		return ExitError, err
 	}
@@ -55,8 +56,45 @@ func Predict(_ context.Context, s *Settings, path string, o PredictOptions) (Exi
 	return ExitDone, nil
 }
 
-// predictions are those of all experiments, in declared order.
-func (st *study) predictions() ([]predict.Prediction, error) {
+// plannedPackets bounds what a plan may simulate: 0.1 s. A treatment whose load
+// is longer than its part has no planned decisions.
+const plannedPackets = 2_000_000
+
+// planned are the decisions that the model is certain of, by run and backend. A
+// run's setting need not be its treatment's: the list may begin elsewhere.
+func (a *applying) planned() (map[string]map[string]int, error) {
+	out := map[string]map[string]int{}
+	for _, e := range a.study.topology.Experiments {
+		trials := a.list.of(e)
+		at := map[string]int{}
+		var different []experiment.Treatment
+		for _, t := range trials {
+			if _, known := at[planKey(t)]; !known {
+				at[planKey(t)] = len(different)
+				different = append(different, t.Treatment)
+			}
+		}
+		p, err := predict.Of(a.study.topology, e, different, plannedPackets/len(a.study.topology.Experiments))
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range trials {
+			if d := p.Cells[at[planKey(t)]].Planned(); d != nil {
+				out[t.RunID] = d
+			}
+		}
+	}
+	return out, nil
+}
+
+// planKey is equal for runs of the same treatment with the same list.
+func planKey(t experiment.Trial) string {
+	return fmt.Sprint(t.Treatment.ID, t.Treatment.Setting.Order)
+}
+
+// predictions are those of all experiments, in declared order, by at most so
+// many packets.
+func (st *study) predictions(packets int) ([]predict.Prediction, error) {
 	var out []predict.Prediction
 	var ds diag.Diagnostics
 	for _, e := range st.topology.Experiments {
@@ -64,7 +102,7 @@ func (st *study) predictions() ([]predict.Prediction, error) {
 		if ds = append(ds, more...); more.HasErrors() {
 			continue
 		}
-		p, err := predict.Of(st.topology, e, treatments, simulated/len(st.topology.Experiments))
+		p, err := predict.Of(st.topology, e, treatments, packets/len(st.topology.Experiments))
 		if err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ type bench struct {
 	setting   experiment.Setting
 	processes []process
 	backends  []netip.Addr // declared order
+	impaired  bool         // the way to the director loses, copies or reorders
 }
 
 // process is one dnsperf: it walks its sockets in turn, a query each.
@@ -31,6 +32,15 @@ type process struct {
 	queries int
 	sockets int
 	gap     time.Duration // between its queries
+}
+
+// opened is the number of sockets that carry something. All TCP connections are
+// made before the first query.
+func (p process) opened(protocol string) int {
+	if protocol == "tcp" {
+		return p.sockets
+	}
+	return min(p.sockets, p.queries)
 }
 
 // closedLoop is the time that a query is taken to last when nothing paces the
@@ -78,6 +88,12 @@ func (b *bench) kind() Kind {
 	case s.Scheduler == "sh" && slices.Contains(s.Flags, "sh-port"), s.Scheduler == "mh" && slices.Contains(s.Flags, "mh-port"):
 		return Ports
 	}
+	switch {
+	case b.impaired:
+		return Path
+	case !s.OnePacket && s.Protocol == "udp" && b.expiring():
+		return Time
+	}
 	depends := slices.Contains(rotates, s.Scheduler) || s.Protocol == "tcp" && slices.Contains([]string{"sed", "nq", "ovf", "lblc", "lblcr"}, s.Scheduler)
 	for _, svc := range b.services {
 		for _, d := range svc.Destinations {
@@ -88,6 +104,34 @@ func (b *bench) kind() Kind {
 		return Order
 	}
 	return Exact
+}
+
+// expiring: an entry may or may not end while its socket rests. A load may
+// stand still for as long as an answer may take, and an entry may outlive its
+// timeout by a slot of the kernel's timer wheel.
+func (b *bench) expiring() bool {
+	timeout := b.setting.Timeouts.UDP
+	for _, p := range b.processes {
+		rest := time.Duration(p.sockets) * p.gap
+		lives, ends := rest+b.setting.Within < timeout, rest > timeout+ipvsmodel.Late(timeout)
+		if p.queries > p.sockets && !lives && !ends {
+			return true
+		}
+	}
+	return false
+}
+
+// impaired says whether what a client sends may not be what the director gets.
+func impaired(t *lang.Topology, svc lang.Service, e lang.Experiment) bool {
+	for _, n := range append(slices.Clone(e.Clients), svc.Director) {
+		m, ok := t.Machine(n)
+		for i := range m.NICs {
+			if im := m.NICs[i].Impair; ok && im != nil && (im.Loss > 0 || im.Duplicate > 0 || im.Reorder > 0 || im.Jitter > 0 || im.RateBits > 0) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // model makes the services, destinations in reverse so that the list comes out
@@ -183,7 +227,7 @@ func (b *bench) run(seed uint64, ports *rand.Rand, limit int) (tally, error) {
 			return -1
 		}
 		i := index[d.Backend.Addr()]
-		if d.Why != ipvsmodel.ByEntry {
+		if d.Why == ipvsmodel.ByScheduler {
 			t.decisions[i]++
 		}
 		return i
@@ -241,7 +285,7 @@ func (b *bench) flows(ports *rand.Rand) [][]ipvsmodel.Packet {
 	next := map[netip.Addr]uint16{}
 	for _, p := range b.processes {
 		var mine []ipvsmodel.Packet
-		for range min(p.sockets, max(1, p.queries)) {
+		for range p.opened(b.setting.Protocol) {
 			from := netip.AddrPortFrom(p.client, firstEphemeral+next[p.client])
 			next[p.client]++
 			for ports != nil {

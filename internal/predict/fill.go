@@ -25,7 +25,7 @@ func (b *bench) fill(c *Cell, budget int) error {
 		err = b.fillExact(c, budget)
 	}
 	for _, p := range b.processes {
-		c.Ports += min(p.sockets, p.queries)
+		c.Ports += p.opened(b.setting.Protocol)
 	}
 	return err
 }
@@ -36,7 +36,7 @@ func (b *bench) fillExact(c *Cell, budget int) error {
 		return err
 	}
 	scale := b.scale(t, c)
-	c.Entries = t.rows
+	c.Entries, c.cut = t.rows, t.sent < c.Queries
 	for i := range c.Shares {
 		c.Shares[i].Decisions, c.Shares[i].Queries = scale.decisions(float64(t.decisions[i])), scale.queries(float64(t.queries[i]))
 		c.Decisions += int(c.Shares[i].Decisions + 0.5)

@@ -26,6 +26,9 @@ type Prediction struct {
 	// each other, by as many decisions and under the same load: what a client
 	// and a backend see of them cannot differ.
 	Same [][]string `json:"same"`
+	// Rotates says that the kernel's list begins elsewhere in each block; the
+	// cells are those of the first.
+	Rotates bool `json:"rotates"`
 }
 
 // Kind is how sure a prediction is.
@@ -42,6 +45,12 @@ const (
 	Ports Kind = "ports"
 	// Chance: the scheduler draws.
 	Chance Kind = "chance"
+	// Time: sockets rest about as long as entries live, so the load's exact
+	// times decide which packets still meet one.
+	Time Kind = "time"
+	// Path: an impairment may lose, copy or reorder packets before IPVS sees
+	// them; the numbers are those without it.
+	Path Kind = "path"
 )
 
 // Cell is what is foreseen of one treatment, in one run.
@@ -52,7 +61,7 @@ type Cell struct {
 	Kind      Kind              `json:"kind"`
 	Queries   int               `json:"queries"`   // of all clients
 	Ports     int               `json:"ports"`     // source ports, or TCP connections
-	Decisions int               `json:"decisions"` // times that a backend is chosen
+	Decisions int               `json:"decisions"` // choices of the scheduler
 	Unserved  int               `json:"unserved"`  // queries that IPVS sends to nobody
 	// Pinned is the share of queries that an entry decides, not a scheduler.
 	Pinned float64 `json:"pinned"`
@@ -77,7 +86,8 @@ type Cell struct {
 	// Group numbers the treatments that are one treatment, from 1.
 	Group int `json:"group"`
 
-	signature string
+	signature            string
+	tcp, cut, persistent bool // a load over TCP; one that was cut and scaled; templates
 }
 
 // Share is a backend's part of a treatment.
@@ -101,7 +111,7 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 	if !ok {
 		return Prediction{}, fmt.Errorf("predict %s: there is no %s", e.Noun, e.Service)
 	}
-	out := Prediction{Experiment: e.Noun.String(), Service: svc.Noun.String(), Same: [][]string{}}
+	out := Prediction{Experiment: e.Noun.String(), Service: svc.Noun.String(), Same: [][]string{}, Rotates: e.Controls != nil && e.Controls.Rotate}
 	for _, r := range svc.RealServers {
 		out.Backends = append(out.Backends, r.Backend.String())
 	}
@@ -124,10 +134,10 @@ func predict(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experimen
 	s := tr.Setting
 	b := bench{
 		services: experiment.Services(t, svc, s), sysctls: experiment.Sysctls(t, svc.Director), setting: s,
-		processes: processes(t, e, svc, s),
+		processes: processes(t, e, svc, s), impaired: impaired(t, svc, e),
 	}
 	kind := b.kind()
-	c := Cell{Treatment: tr.ID, Slug: tr.Slug, Factors: tr.Factors, Kind: kind, Queries: s.Queries * s.Clients}
+	c := Cell{Treatment: tr.ID, Slug: tr.Slug, Factors: tr.Factors, Kind: kind, Queries: s.Queries * s.Clients, tcp: s.Protocol == "tcp", persistent: svc.Persistence != nil}
 	for i, r := range svc.RealServers {
 		b.backends = append(b.backends, r.Address)
 		c.Shares = append(c.Shares, Share{Backend: r.Backend.String(), Position: position(s.Order, i), Weight: s.Weights[i]})

@@ -152,6 +152,7 @@ func TestTexts(t *testing.T) {
 		"tcp":        design(1, 0, "", "", all+"\nfactor \"protocol\" { values = [\"tcp\"] }\n"+load20),
 		"flags":      design(2, 1, "", "", "factor \"scheduler\" { values = [\"sh\", \"mh\"] }\nfactor \"flags\" { values = [[], [\"sh-port\", \"mh-port\"]] }\n"+load20),
 		"thresholds": design(3, 0, "", "upper = 3", "factor \"scheduler\" { values = [\"rr\", \"dh\"] }\n"+load20),
+		"rotating":   design(1, 0, "", "", "controls {\n aa = true\n rotate = true\n }\nfactor \"scheduler\" { values = [\"sed\"] }\n"+load20),
 		"paced":      design(1, 0, "timeout = { udp = \"1s\" }", "", "factor \"rate\" { values = [10, 100] }\n"+strings.ReplaceAll(load20, "1000", "400")),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name+".txt", of(t, text).Text()+"\n") })
@@ -255,6 +256,34 @@ func TestFate(t *testing.T) {
 	}
 	if c := of(t, design(1, 1, "", "", exp)).Cells[0]; c.Hurts != 0 || c.EntryMin != 300 {
 		t.Errorf("with expire_nodest_conn: %+v", c)
+	}
+}
+
+// TestPlanned: only what is certain is planned.
+func TestPlanned(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want map[string]map[string]int
+	}{
+		"certain": {design(1, 0, "", "", `factor "scheduler" { values = ["rr", "nq"] }`+"\n"+load20), map[string]map[string]int{
+			"scheduler=rr": {"backend.ns[0]": 7, "backend.ns[1]": 7, "backend.ns[2]": 6},
+			"scheduler=nq": {"backend.ns[0]": 20, "backend.ns[1]": 0, "backend.ns[2]": 0}}},
+		"two clients":  {design(2, 0, "", "", load20), map[string]map[string]int{}},
+		"tcp":          {design(1, 0, "", "", "factor \"protocol\" { values = [\"tcp\"] }\n"+load20), map[string]map[string]int{}},
+		"ports":        {design(1, 0, "", "", "factor \"flags\" { values = [[\"sh-port\"]] }\nfactor \"scheduler\" { values = [\"sh\"] }\n"+load20), map[string]map[string]int{}},
+		"short-lived":  {design(1, 0, "timeout = { udp = \"1s\" }", "", load20), map[string]map[string]int{}},
+		"persistence":  {design(1, 0, "persistence { timeout = \"60s\" }", "", load20), map[string]map[string]int{}},
+		"lossy client": {strings.Replace(design(1, 0, "", "", load20), "nic { network = network.lan }", "nic {\n network = network.lan\n impair { loss = \"1%\" }\n }", 1), map[string]map[string]int{}},
+	} {
+		got := map[string]map[string]int{}
+		for _, cell := range of(t, c.text).Cells {
+			if p := cell.Planned(); p != nil {
+				got[cell.Treatment] = p
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -90,11 +90,16 @@ func (p Prediction) findings() []string {
 		Order:  `"order": several dnsperf share the scheduler; decisions are exact, whose queries they are depends on who comes first.`,
 		Ports:  `"ports": the source ports decide, which the client's kernel draws: what is expected, and where 95 of 100 runs are.`,
 		Chance: `"chance": the scheduler draws: what is expected, and where 95 of 100 runs are.`,
+		Time:   `"time": sockets rest about as long as entries live; the load's exact times decide.`,
+		Path:   `"path": an impairment may lose, copy or reorder packets; the numbers are those without it.`,
 	}
-	for _, k := range []Kind{Order, Ports, Chance} {
+	for _, k := range []Kind{Order, Ports, Chance, Time, Path} {
 		if slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Kind == k }) {
 			out = append(out, kinds[k])
 		}
+	}
+	if p.Rotates {
+		out = append(out, "The kernel's list begins one place further on in each block: these are the numbers of the first.")
 	}
 	out = append(out, p.extremes()...)
 	return out
