@@ -61,7 +61,7 @@ test-acc: setup-test build ## tests that boot real virtual machines under emulat
 # repeats the moments of an earlier run, which has printed it.
 SOAK ?= 20
 
-soak: setup-test build ## kill lvslab and its hypervisor again and again; nothing may be left
+soak: setup-test build ## kill and interrupt lvslab again and again; nothing may be left
 	LVSLAB_ACC=1 LVSLAB_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -run '^TestAccKills$$' ./internal/acceptance
 
 bench: setup build ## ratios in one run, printed as a table

@@ -20,7 +20,7 @@ const rounds = 7
 func BenchmarkClones(b *testing.B) {
 	needLab(b)
 	for b.Loop() {
-		s := &site{t: b, dir: b.TempDir()}
+		s := benchSite(b)
 		measureBirth(s, "restore") // makes what is missing in the cache
 		var restored, cold []birth
 		for range rounds {
@@ -47,7 +47,7 @@ func BenchmarkClones(b *testing.B) {
 // birth is what one apply took, seconds since its start, and its memory in MB.
 type birth struct{ created, enrolled, configured, answer, proved, destroyed, memory float64 }
 
-func median(of []birth, value func(birth) float64) float64 {
+func median[T any](of []T, value func(T) float64) float64 {
 	var all []float64
 	for _, t := range of {
 		all = append(all, value(t))

@@ -43,6 +43,45 @@ func BenchmarkLab(b *testing.B) {
 	}
 }
 
+// benchSite is an empty directory; a lab that is up there when the benchmark ends,
+// because it failed, is taken down.
+func benchSite(b *testing.B) *site {
+	b.Helper()
+	s := &site{t: b, dir: b.TempDir()}
+	b.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		cmd, out, _ := s.command(ctx, "destroy", "--auto-approve")
+		if err := cmd.Run(); err != nil && len(s.own()) > 0 {
+			b.Errorf("destroy: %v\n%s", err, out)
+		}
+	})
+	return s
+}
+
+// BenchmarkIdle measures an apply of the paper's lab that is up and needs nothing:
+// all five guests are read back.
+func BenchmarkIdle(b *testing.B) {
+	needLab(b)
+	s := benchSite(b)
+	args := []string{"apply", "--keep", "-var", "iterations=1", "-var", "queries=20", "builtin:lvs-tun-dns"}
+	s.must(0, 5*time.Minute, args...)
+	for b.Loop() {
+		var all []float64
+		for range rounds {
+			r := s.must(0, time.Minute, args...)
+			if !strings.Contains(r.stdout, "Nothing to do") {
+				b.Fatalf("there is something to do: %s", r)
+			}
+			all = append(all, r.took.Seconds())
+		}
+		idle := median(all, func(s float64) float64 { return s })
+		fmt.Printf("\n%-46s %8.2f   %s\n", fmt.Sprintf("apply with nothing to do, median of %d, seconds", rounds), idle, "≤ 0.5")
+		b.ReportMetric(idle, "s/idle-apply")
+	}
+	s.must(0, time.Minute, "destroy", "--auto-approve")
+}
+
 // plainBoot boots n guests at once without libvirt and returns when the agent
 // of the last one has opened its ports: user space is up.
 func plainBoot(b *testing.B, n int) float64 {
@@ -105,7 +144,7 @@ func bootOne(ctx context.Context, img images.Image, initrd string) error {
 }
 
 func planTime(b *testing.B) float64 {
-	s := &site{t: b, dir: b.TempDir()}
+	s := benchSite(b)
 	return s.must(0, time.Minute, "plan", "builtin:lvs-tun-dns").took.Seconds()
 }
 
@@ -118,7 +157,7 @@ type applied struct {
 // from the event stream and the loads from the artifact.
 func measureApply(b *testing.B) applied {
 	b.Helper()
-	s := &site{t: b, dir: b.TempDir()}
+	s := benchSite(b)
 	r := s.must(0, 10*time.Minute, "apply", "--json", "-var", "iterations=2", "builtin:lvs-tun-dns")
 	var m applied
 	at := map[string]float64{}

@@ -2,11 +2,13 @@ package acceptance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,13 +27,16 @@ type moment struct {
 	await string // the command has printed this; "" = it has just started
 	code  []int  // what it may end with
 	says  string // in what it prints, when it has a terminal to print to
+	// after is how long to wait then, some tens of milliseconds when 0.
+	after time.Duration
+	twice bool
 }
 
 var moments = []moment{
-	{"while creating", []string{"apply", "--auto-approve", "lab.hcl"}, "hypervisor  ", []int{130}, "lvslab destroy lab.hcl"},
-	{"while configuring", []string{"apply", "--auto-approve", "lab.hcl"}, "create      ", []int{130}, "lvslab destroy lab.hcl"},
-	{"during runs", []string{"apply", "--auto-approve", "lab.hcl"}, " ok ", []int{130}, "What was measured is in"},
-	{"during destroy", []string{"destroy", "--auto-approve", "lab.hcl"}, "", []int{130, 0}, ""},
+	{"while creating", []string{"apply", "--auto-approve", "lab.hcl"}, "hypervisor  ", []int{130}, "lvslab destroy lab.hcl", 0, false},
+	{"while configuring", []string{"apply", "--auto-approve", "lab.hcl"}, "create      ", []int{130}, "lvslab destroy lab.hcl", 0, false},
+	{"during runs", []string{"apply", "--auto-approve", "lab.hcl"}, " ok ", []int{130}, "What was measured is in", 0, false},
+	{"during destroy", []string{"destroy", "--auto-approve", "lab.hcl"}, "", []int{130, 0}, "", 0, false},
 }
 
 // ways of interrupting; the last one closes the terminal.
@@ -83,6 +88,40 @@ func TestAccSignals(t *testing.T) {
 	}
 }
 
+// TestAccSignalSoak interrupts applies at random moments from the first
+// instruction on, where templates are still to be made, once and twice.
+func TestAccSignalSoak(t *testing.T) {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("LVSLAB_SOAK"), "3"))
+	if err != nil {
+		t.Fatalf("LVSLAB_SOAK: %v", err)
+	}
+	s := newSite(t, small("bothered", "198.19.32", matrix("long", "flush", 30, `"rr"`, "1, 20")))
+	s.isolate()
+	for i := range n {
+		if i%4 == 0 {
+			if err := os.RemoveAll(os.ExpandEnv("$LVSLAB_CACHE/templates")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := moment{args: moments[0].args, after: time.Duration(rand.IntN(9000)) * time.Millisecond, twice: i%2 == 1}
+		way := ways[rand.IntN(len(ways))]
+		r := s.interrupt(m, way)
+		seen := s.namespaces()
+		what := fmt.Sprintf("%s after %s, twice %t", way, m.after, m.twice)
+		if r.code != 130 || r.took > 20*time.Second || m.twice && r.took > 5*time.Second {
+			t.Errorf("%s: %s", what, r)
+		}
+		if i%3 == 0 {
+			s.must(0, 2*time.Minute, "apply", "--keep", "--auto-approve", "--target", "service.s", "lab.hcl")
+		}
+		s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+		if left := s.remains(append(seen, s.namespaces()...)); len(left) > 0 {
+			t.Fatalf("%s left:\n%s", what, strings.Join(left, "\n"))
+		}
+		t.Logf("%s: ended after %.1f s", what, r.took.Seconds())
+	}
+}
+
 func (s *site) bothered() (state.State, error) {
 	return state.Read(s.dir + "/.lvslab/bothered")
 }
@@ -110,7 +149,7 @@ func (s *site) interrupt(m moment, way string) result {
 	if m.await != "" {
 		w.await(s.t.(*testing.T), m.await, 2*time.Minute)
 	}
-	time.Sleep(time.Duration(20+rand.IntN(100)) * time.Millisecond)
+	time.Sleep(max(m.after, time.Duration(20+rand.IntN(100))*time.Millisecond))
 	began := time.Now()
 	switch signals := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP}; way {
 	case "SIGINT": // as the terminal sends it: to its whole foreground group
@@ -123,6 +162,10 @@ func (s *site) interrupt(m moment, way string) result {
 		if err := cmd.Process.Signal(signals[way]); err != nil {
 			s.t.Error(err)
 		}
+	}
+	if m.twice {
+		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	}
 	_ = cmd.Wait() // the code tells
 	took := time.Since(began)
