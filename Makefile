@@ -62,7 +62,7 @@ test-acc: setup-test build ## tests that boot real virtual machines under emulat
 SOAK ?= 20
 
 soak: setup-test build ## kill and interrupt lvslab again and again; nothing may be left
-	LVSLAB_ACC=1 LVSLAB_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -run '^TestAccKills$$' ./internal/acceptance
+	LVSLAB_ACC=1 LVSLAB_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -run '^TestAcc(Kills|SignalSoak)$$' ./internal/acceptance
 
 bench: setup build ## ratios in one run, printed as a table
 	$(GO) test -count=1 -run '^$$' -bench Plan -benchtime 1x ./plan
