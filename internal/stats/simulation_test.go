@@ -55,7 +55,7 @@ func tolerance(n int, p float64) float64 { return 3 * math.Sqrt(float64(n)*p*(1-
 // any two differ may come in at most 5 % of the studies.
 func TestThousandStudiesOfNothing(t *testing.T) {
 	const n = 1000
-	for _, c := range []struct{ blocks, treatments int }{{6, 2}, {12, 2}, {12, 3}, {12, 4}} {
+	for _, c := range []struct{ blocks, treatments int }{{6, 2}, {12, 2}, {10, 3}, {10, 4}} {
 		got, _ := studies(n, c.blocks, c.treatments, 0.3, 0, 2026)
 		if limit := 0.05*n + tolerance(n, 0.05); float64(got) > limit {
 			t.Errorf("%d blocks of %d treatments: %d of %d studies claim a difference, at most %.0f may", c.blocks, c.treatments, got, n, limit)
@@ -96,7 +96,7 @@ func TestLevelIsExact(t *testing.T) {
 // found as often as it says.
 func TestPlantedEffectIsFound(t *testing.T) {
 	const n, sd = 1000, 0.1
-	for _, c := range []struct{ blocks, treatments int }{{12, 2}, {14, 3}} {
+	for _, c := range []struct{ blocks, treatments int }{{12, 2}, {11, 3}} {
 		pairs := c.treatments * (c.treatments - 1) / 2
 		for _, power := range []float64{0.8, 0.5} {
 			// A log ratio of two runs varies √2 as much as one run.
