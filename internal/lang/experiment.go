@@ -20,16 +20,20 @@ const (
 	maxRate       = 1e9
 	maxRuns       = 1_000_000
 	maxLoadWait   = time.Hour
+
+	// maxEqualWithin is far above any factor that deserves the word equal.
+	maxEqualWithin = 100
 )
 
 func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 	r := e.reader(b, nil)
 	x := Experiment{
 		Noun: r.noun, Range: b.rng, Service: r.handle("service", addr.Service), Clients: r.handles("clients", addr.Client),
-		Iterations: int(r.whole("iterations", 1, 1, maxIterations)),
-		Seed:       r.whole("seed", 1, math.MinInt64, math.MaxInt64),
-		Capture:    r.flag("capture", false),
-		Isolation:  r.oneOf("isolation", IsolationFlush, IsolationFlush, IsolationRestore, IsolationRestoreAll),
+		Iterations:  int(r.whole("iterations", 1, 1, maxIterations)),
+		Seed:        r.whole("seed", 1, math.MinInt64, math.MaxInt64),
+		Capture:     r.flag("capture", false),
+		EqualWithin: r.real("equal_within", 0, 1, maxEqualWithin),
+		Isolation:   r.oneOf("isolation", IsolationFlush, IsolationFlush, IsolationRestore, IsolationRestoreAll),
 	}
 	protocol := defaultProtocol
 	if s, ok := t.Service(x.Service); ok {

@@ -122,7 +122,7 @@ var rootSpecs = []*blockSpec{
 		blocks: []nestedSpec{{realServerSpec, 0, 0}, {persistenceSpec, 0, 1}}},
 	{name: string(addr.Experiment), label: "the experiment's name",
 		args: args(hnd(phaseArguments, true, "service"), hnd(phaseArguments, true, "clients"), hnd(phaseNames, false, "depends_on"),
-			opt(phaseArguments, "iterations", "seed", "capture", "isolation")),
+			opt(phaseArguments, "iterations", "seed", "capture", "isolation", "equal_within")),
 		blocks: []nestedSpec{{factorSpec, 0, 0}, {loadSpec, 1, 1}, {controlsSpec, 0, 1}}},
 	{name: "check", label: "the check's name", blocks: []nestedSpec{{assertSpec, 1, 0}}},
 	{name: "output", label: "the output's name", args: args(req(phaseResults, "value"), opt(phaseNames, "description", "sensitive"),

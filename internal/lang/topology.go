@@ -224,7 +224,11 @@ type Experiment struct {
 	Capture    bool
 	Isolation  string // one of the Isolation constants
 	Controls   *Controls
-	Range      diag.Range
+	// EqualWithin is the factor within which times of two treatments count as
+	// equal, above 1; 0 = nothing is said about equality. It is part of the study:
+	// a margin that is chosen after a look at the times shows nothing.
+	EqualWithin float64
+	Range       diag.Range
 }
 
 // Machine returns the machine with that address.

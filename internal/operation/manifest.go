@@ -167,6 +167,7 @@ func (a *applying) facts() []verdict.Facts {
 			Flags: svc.Flags, Protocol: e.Load.Protocol, Forward: svc.Forward, Persistence: svc.Persistence != nil,
 			Blocks: e.Iterations, Accelerator: string(a.accel),
 		}
+		f.EqualWithin = e.EqualWithin
 		if c := e.Controls; c != nil {
 			f.Controls = &verdict.Controls{AA: c.AA, Rotate: c.Rotate}
 		}

@@ -6,7 +6,7 @@ import "math"
 // decisions are shared out among the weights: 20 decisions over three equal
 // backends are 7, 7 and 6 at best, and their index is 0.9950, not 1. For equal
 // weights that is a formula; else all divisions are tried, up to a million of
-// them, and beyond that a good one is improved for as long as it can be. ok is
+// them, and beyond that good ones are improved for as long as that helps. ok is
 // false when it is not defined: no decision, or no positive weight.
 func JainBound(decisions int, weight []float64) (bound float64, ok bool) {
 	var w []float64
@@ -56,13 +56,35 @@ func highest(decisions int, w []float64) float64 {
 	return best / float64(len(w))
 }
 
-// improved starts near the shares, puts each decision that is left where the
-// index is highest, and then moves single ones.
+// improved starts from the shares, rounded at several scales, so that their sum
+// may be too large or too small; puts that right where it costs least, and then
+// moves single decisions for as long as it helps.
 func improved(decisions int, w []float64) float64 {
-	x := make([]float64, len(w))
-	for range decisions - wholeParts(x, w, decisions) {
-		x[bestPlace(x, w)]++
+	total := 0.0
+	for _, v := range w {
+		total += v
 	}
+	best := 0.0
+	x := make([]float64, len(w))
+	for percent := 70; percent <= 130; percent++ {
+		sum := 0
+		for i, v := range w {
+			x[i] = math.Round(float64(decisions) * v / total * float64(percent) / 100)
+			sum += int(x[i])
+		}
+		for ; sum < decisions; sum++ {
+			x[bestStep(x, w, 1)]++
+		}
+		for ; sum > decisions; sum-- {
+			x[bestStep(x, w, -1)]--
+		}
+		best = max(best, climbed(x, w))
+	}
+	return best
+}
+
+// climbed moves single decisions until none helps.
+func climbed(x, w []float64) float64 {
 	best := indexOf(x, w)
 	for {
 		from, to, v := bestMove(x, w)
@@ -75,28 +97,18 @@ func improved(decisions int, w []float64) float64 {
 	}
 }
 
-// wholeParts gives everybody the whole part of their share, less one, and
-// returns how much that is.
-func wholeParts(x, w []float64, decisions int) int {
-	total, given := 0.0, 0
-	for _, v := range w {
-		total += v
-	}
-	for i, v := range w {
-		x[i] = max(0, math.Floor(float64(decisions)*v/total)-1)
-		given += int(x[i])
-	}
-	return given
-}
-
-func bestPlace(x, w []float64) int {
+// bestStep is where one decision more (1) or less (−1) leaves the index highest.
+func bestStep(x, w []float64, step float64) int {
 	best, at := -1.0, 0
 	for i := range x {
-		x[i]++
+		if x[i]+step < 0 {
+			continue
+		}
+		x[i] += step
 		if v := indexOf(x, w); v > best+1e-15 {
 			best, at = v, i
 		}
-		x[i]--
+		x[i] -= step
 	}
 	return at
 }

@@ -15,12 +15,16 @@ func Power(n int, effect, alpha float64) float64 {
 	if n < 2 || !(alpha > 0) || SmallestP(n) > alpha {
 		return 0
 	}
-	return tPower(effect*math.Sqrt(float64(n)), float64(n-1), alpha)
+	return tPower(effect*math.Sqrt(float64(n)), float64(n-1), criticalT(float64(n-1), alpha/2))
+}
+
+// criticalT is what a t variable exceeds with probability tail.
+func criticalT(df, tail float64) float64 {
+	return -distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(tail)
 }
 
 // tPower is the power of a two-sided t test with noncentrality ncp.
-func tPower(ncp, df, alpha float64) float64 {
-	critical := -distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(alpha / 2)
+func tPower(ncp, df, critical float64) float64 {
 	far := distuv.NoncentralT{Nu: df, Mu: ncp}
 	return 1 - far.CDF(critical) + far.CDF(-critical)
 }
@@ -34,18 +38,25 @@ func DetectableEffect(n, m int, alpha, power float64) float64 {
 	if n < 2 || SmallestP(n) > level || !(power > 0 && power < 1) {
 		return math.Inf(1)
 	}
+	df, root := float64(n-1), math.Sqrt(float64(n))
+	critical := criticalT(df, level/2)
+	return smallest(func(effect float64) bool { return tPower(effect*root, df, critical) >= power })
+}
+
+// smallest is the smallest positive number that suffices, where every larger one
+// does, too; +Inf when none up to a million does.
+func smallest(suffices func(float64) bool) float64 {
 	low, high := 0.0, 1.0
-	for Power(n, high, level) < power {
+	for !suffices(high) {
 		if high *= 2; high > 1e6 {
 			return math.Inf(1)
 		}
 	}
-	for range 60 {
-		mid := (low + high) / 2
-		if Power(n, mid, level) < power {
-			low = mid
-		} else {
+	for range 50 {
+		if mid := (low + high) / 2; suffices(mid) {
 			high = mid
+		} else {
+			low = mid
 		}
 	}
 	return high
@@ -69,22 +80,7 @@ func EquivalenceRatio(n int, sd, alpha, power float64) float64 {
 		return math.Inf(1)
 	}
 	df := float64(n - 1)
-	critical := -distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(alpha)
-	reached := func(ncp float64) bool {
-		return 1-2*distuv.NoncentralT{Nu: df, Mu: ncp}.CDF(critical) >= power
-	}
-	low, high := 0.0, 1.0
-	for !reached(high) {
-		if high *= 2; high > 1e6 {
-			return math.Inf(1)
-		}
-	}
-	for range 60 {
-		if mid := (low + high) / 2; reached(mid) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return math.Exp(high * sd / math.Sqrt(float64(n)))
+	critical := criticalT(df, alpha)
+	ncp := smallest(func(ncp float64) bool { return 1-2*distuv.NoncentralT{Nu: df, Mu: ncp}.CDF(critical) >= power })
+	return math.Exp(ncp * sd / math.Sqrt(float64(n)))
 }

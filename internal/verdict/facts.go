@@ -19,6 +19,9 @@ type Facts struct {
 	ClientAddresses int    `json:"client_addresses"`
 	Blocks          int    `json:"blocks"` // iterations planned
 	Accelerator     string `json:"accelerator"`
+	// EqualWithin is the factor within which times count as equal, stated before
+	// the study; 0 = none.
+	EqualWithin float64 `json:"equal_within,omitempty"`
 	// Controls are the control runs that were asked for, nil = none.
 	Controls *Controls `json:"controls,omitempty"`
 	// Factors are the names of the factors in declared order.

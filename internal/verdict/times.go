@@ -174,7 +174,7 @@ func claim(s *study, matrix [][]float64, blocks []int) Verdict {
 	default:
 		v.Text += ". That is not a proof that they are equal."
 	}
-	v.Text += " " + detectable(matrix, pairs)
+	v.Text += " " + equality(s, n, pairs) + detectable(matrix, pairs)
 	return v
 }
 
@@ -197,7 +197,8 @@ func detectable(matrix [][]float64, pairs []pair) string {
 type pair struct {
 	a, b        string
 	ratio       stats.Shift // of ln(a/b)
-	sd          float64     // of ln(a/b) over the blocks
+	d           []float64   // ln(a/b) by block
+	sd          float64     // of them
 	p, adjusted float64
 }
 
@@ -223,7 +224,7 @@ func comparePairs(s *study, matrix [][]float64) []pair {
 				continue // batchMatrix keeps positive values only
 			}
 			p := stats.SignFlip(d, resamples, resampleSeed).P
-			out = append(out, pair{a: s.groups[i].label, b: s.groups[j].label, ratio: stats.HodgesLehmann(d, 0.95), sd: stats.Summarise(d).SD, p: p})
+			out = append(out, pair{a: s.groups[i].label, b: s.groups[j].label, ratio: stats.HodgesLehmann(d, 0.95), d: d, sd: stats.Summarise(d).SD, p: p})
 			ps = append(ps, p)
 		}
 	}

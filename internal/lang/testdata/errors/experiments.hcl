@@ -71,5 +71,6 @@ experiment "isolated" {
   service   = service.dns
   clients   = client.c
   isolation = "restored"
+  equal_within = 0.5
   load "dnsperf" {}
 }
