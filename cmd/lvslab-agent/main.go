@@ -44,8 +44,8 @@ func serve() {
 	defer stop()
 	s := server.New(ctx, server.Options{Version: version.Version, Log: boot.Say, Seed: server.SeedKernel})
 	go func() {
-		if err := server.LoopbackUp(); err != nil {
-			boot.Say("loopback: " + err.Error())
+		if err := server.BeginNetwork(); err != nil {
+			boot.Say("network: " + err.Error())
 		}
 	}()
 	if err := s.ServeVirtio(ctx); err != nil && ctx.Err() == nil {

@@ -124,6 +124,21 @@ func TestAccNetwork(t *testing.T) {
 	for _, kind := range []string{"ipip", "gre", "gue"} {
 		t.Run(kind, func(t *testing.T) { tunnelPath(ctx, t, a, b, kind) })
 	}
+	t.Run("IPv6 when asked for", func(t *testing.T) {
+		const off = "net.ipv6.conf.lan.disable_ipv6"
+		if have := do(ctx, t, a, proto.SysctlRead, []string{off}); have[off] != "1" {
+			t.Errorf("a card without an IPv6 address speaks IPv6: %v", have)
+		}
+		six := func(c client.Caller, mac string, v4 netip.Addr, v6 string) {
+			want := []netip.Prefix{netip.PrefixFrom(v4, 24), netip.MustParsePrefix(v6)}
+			if st := do(ctx, t, c, proto.LinkApply, proto.LinkSpec{MAC: mac, Name: "lan", Addresses: want}); len(st.Addresses) != 2 {
+				t.Errorf("%+v", st)
+			}
+		}
+		six(a, macA, addrA, "2001:db8::a/64")
+		six(b, macB, addrB, "2001:db8::b/64")
+		do(ctx, t, a, proto.Ping, proto.PingSpec{Address: netip.MustParseAddr("2001:db8::b"), TimeoutMS: 5000})
+	})
 	t.Run("kernel log", func(t *testing.T) {
 		lines := do(ctx, t, b, proto.KernelLog, proto.KernelLogSpec{})
 		if len(lines) < 100 {

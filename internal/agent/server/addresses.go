@@ -66,6 +66,11 @@ func setAddresses(link netlink.Link, want []netip.Prefix) error {
 			return err
 		}
 	}
+	if slices.ContainsFunc(want, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+		if err := switchIPv6(link.Attrs().Name, true); err != nil {
+			return err
+		}
+	}
 	for _, p := range want[keep:] {
 		a := &netlink.Addr{IPNet: ipNet(p)}
 		if p.Addr().Is6() {
@@ -86,4 +91,18 @@ func dropAddresses(link netlink.Link, have []netip.Prefix) error {
 		}
 	}
 	return nil
+}
+
+// switchIPv6 turns IPv6 on or off: of a device, of all that there are, of those
+// to come ("default"). A kernel without IPv6 has it off.
+func switchIPv6(of string, on bool) error {
+	value := "1"
+	if on {
+		value = "0"
+	}
+	err := writeSysctl("net.ipv6.conf."+of+".disable_ipv6", value)
+	if !on && isNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -24,8 +24,16 @@ func registerLinks(s *Server) {
 // never set down.
 const loopback = "lo"
 
-// LoopbackUp sets the loopback device up, which the kernel leaves down.
-func LoopbackUp() error {
+// BeginNetwork sets the loopback device up, which the kernel leaves down, and
+// turns IPv6 off on every device until one gets an IPv6 address: what a guest
+// says by itself there (multicast listener reports, router solicitations, for
+// 10 s after a card comes up) is noise on the measured wires.
+func BeginNetwork() error {
+	for _, of := range []string{"all", "default"} {
+		if err := switchIPv6(of, false); err != nil {
+			return err
+		}
+	}
 	lo, err := netlink.LinkByName(loopback)
 	if err != nil {
 		return err
