@@ -59,6 +59,13 @@ func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
 			conn.Close()
 		}
 	}()
+	go func() {
+		if conn.AwaitSilence(watch, silentGuest) {
+			err := standsStill(o.Node)
+			crash.Store(&err)
+			conn.Close()
+		}
+	}()
 	code, err := runThere(ctx, conn, o)
 	if c := crash.Load(); c != nil {
 		return int(ExitError), *c
@@ -69,6 +76,19 @@ func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
 			"it ended before the command did")
 	}
 	return code, err
+}
+
+// silentGuest is how long a guest may leave the question whether it is there
+// unanswered while a command runs. One whose emulated processor is busy with a run
+// takes seconds.
+const silentGuest = 30 * time.Second
+
+func standsStill(node string) error {
+	f := diag.Fail(diag.Told(client.ErrLost), node+" does not answer",
+		"Look at its console with 'lvslab logs "+quoteNode(node)+"'; 'lvslab apply --replace "+quoteNode(node)+"' makes it anew.",
+		"it stands still: it has answered nothing for %s", silentGuest)
+	f.Diagnostic = f.Diagnostic.For(node)
+	return f
 }
 
 // runThere runs the command, or a shell on the caller's terminal.

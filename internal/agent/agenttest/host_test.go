@@ -174,3 +174,55 @@ func TestACutConnectionKillsItsCommands(t *testing.T) {
 		t.Errorf("process %s lives on", pid)
 	}
 }
+
+// frozen is a connection from which nothing comes any more once it is frozen, while
+// it stays open: what a guest that stands still looks like.
+type frozen struct {
+	net.Conn
+	ice chan struct{}
+}
+
+func (f *frozen) Read(b []byte) (int, error) {
+	n, err := f.Conn.Read(b)
+	select {
+	case <-f.ice:
+		if err == nil {
+			_, err = io.Copy(io.Discard, f.Conn) // until it is closed
+		}
+		return 0, errors.Join(io.EOF, err)
+	default:
+		return n, err
+	}
+}
+
+func TestSilenceIsNoticed(t *testing.T) {
+	spec := agentHere(t)
+	engine, err := dial(t, spec(proto.EnginePort))
+	check(t, err)
+	defer engine.Close()
+	ice := make(chan struct{})
+	user := spec(proto.UserPorts[0])
+	open := user.Open
+	user.Open = func(ctx context.Context) (net.Conn, error) {
+		c, err := open(ctx)
+		return &frozen{c, ice}, err
+	}
+	c, err := dial(t, user)
+	check(t, err)
+	const limit = 200 * time.Millisecond
+	// One that answers is asked again and again, until nobody wants to know any more.
+	ctx, cancel := context.WithTimeout(t.Context(), 3*limit)
+	defer cancel()
+	if c.AwaitSilence(ctx, limit) {
+		t.Error("a guest that answers counts as silent")
+	}
+	close(ice)
+	began := time.Now()
+	if !c.AwaitSilence(t.Context(), limit) || time.Since(began) < limit {
+		t.Errorf("a guest that stands still was noticed after %s", time.Since(began))
+	}
+	check(t, c.Close())
+	if c.AwaitSilence(t.Context(), limit) {
+		t.Error("a connection that was closed counts as silent")
+	}
+}
