@@ -197,8 +197,11 @@ func TestWhatIsRightDrawsNothing(t *testing.T) {
 		"room for every port":      {"tunnel   = tunnel.t", "tunnel   = tunnel.t\n    upper    = 80"},
 		"persistence, two clients": {"  real_server {", "  persistence { timeout = \"60s\" }\n  real_server {"},
 		"big answers over tcp":     {`values = ["192.0.2.1"]`, `values = [for i in range(40) : "192.0.2.${i}"]`, "port       = 53", "port       = 53\n  protocol   = \"tcp\""},
-		"conntrack that lasts":     {"director \"lb\" {", "director \"lb\" {\n  sysctl = { \"net.ipv4.vs.conntrack\" = \"1\", \"net.netfilter.nf_conntrack_udp_timeout\" = \"300\" }"},
-		"one treatment":            {two, `values = ["rr"]`, "  controls { aa = true }\n", "", "iterations = 20", "iterations = 1"},
+		"big answers and a tcp service": {`values = ["192.0.2.1"]`, `values = [for i in range(40) : "192.0.2.${i}"]`, `experiment "x" {`,
+			"service \"tcp\" {\n  director = director.lb\n  vip = \"198.18.0.101\"\n  port = 53\n  protocol = \"tcp\"\n" +
+				"  real_server {\n    backends = backend.ns\n    tunnel = tunnel.t\n  }\n}\nexperiment \"x\" {"},
+		"conntrack that lasts": {"director \"lb\" {", "director \"lb\" {\n  sysctl = { \"net.ipv4.vs.conntrack\" = \"1\", \"net.netfilter.nf_conntrack_udp_timeout\" = \"300\" }"},
+		"one treatment":        {two, `values = ["rr"]`, "  controls { aa = true }\n", "", "iterations = 20", "iterations = 1"},
 	} {
 		for _, a := range Check(topology(t, "x.hcl", with(t, parts...))) {
 			if a.Rule != "paced-time" {

@@ -80,6 +80,14 @@ func TestRotation(t *testing.T) {
 	list = Judge(turned(10))
 	expect(t, list, "time-refused", Refusal, "not list head equally often")
 
+	// Two of three backends in turn: equally often, but the third one never.
+	halves := turned(10)
+	for i := range halves.Backends {
+		b := &halves.Backends[i]
+		b.Backend = fmt.Sprintf("backend.ns[%d]", (b.Position+halves.Runs[i/3].Block%2)%3)
+	}
+	expect(t, Judge(halves), "time-refused", Refusal, "not list head equally often")
+
 	// The same rows without rotation asked for: three backends, no claim about places.
 	in := turned(9)
 	in.Facts.Controls = nil
