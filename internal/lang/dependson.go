@@ -108,12 +108,13 @@ func (e *evaluator) named(in *Config, a *hclsyntax.Attribute, waiter addr.Kind) 
 	return out
 }
 
-// uses are the blocks that a block refers to, by which it waits for them
-// without being told to.
-func (t *Topology) uses() map[addr.Noun][]addr.Noun {
+// Uses are the blocks that each block refers to, by which it waits for them
+// without being told to. Blocks that refer to none are left out.
+func (t *Topology) Uses() map[addr.Noun][]addr.Noun {
 	out := map[addr.Noun][]addr.Noun{}
 	add := func(n addr.Noun, used ...addr.Noun) { out[n] = append(out[n], used...) }
 	for _, m := range t.Machines {
+		add(m.Noun, m.Serves...)
 		for _, nic := range m.NICs {
 			add(m.Noun, nic.Network)
 		}
@@ -124,7 +125,10 @@ func (t *Topology) uses() map[addr.Noun][]addr.Noun {
 	for _, s := range t.Services {
 		add(s.Noun, s.Director)
 		for _, r := range s.RealServers {
-			add(s.Noun, r.Backend, r.Tunnel)
+			add(s.Noun, r.Backend)
+			if !r.Tunnel.IsZero() {
+				add(s.Noun, r.Tunnel)
+			}
 		}
 	}
 	for _, x := range t.Experiments {
@@ -135,7 +139,7 @@ func (t *Topology) uses() map[addr.Noun][]addr.Noun {
 
 // circles reports a depends_on by which something would wait for itself.
 func (r *rules) circles() {
-	edges := r.t.uses()
+	edges := r.t.Uses()
 	for n, needs := range r.t.DependsOn {
 		edges[n] = append(edges[n], needs...)
 	}

@@ -68,17 +68,9 @@ func needsOf(r provider.Resource) []addr.Resource {
 	return out
 }
 
-// nounGraph draws which block refers to which.
+// nounGraph draws which block refers to which, and which were told to wait.
 func nounGraph(t *lang.Topology) *graph.Graph[addr.Noun] {
 	g := graph.New[addr.Noun]()
-	connect := func(from addr.Noun, to ...addr.Noun) {
-		g.Add(from)
-		for _, n := range to {
-			if !n.IsZero() && n != from {
-				g.Connect(from, n)
-			}
-		}
-	}
 	for _, n := range t.Networks {
 		g.Add(n.Noun)
 	}
@@ -86,25 +78,14 @@ func nounGraph(t *lang.Topology) *graph.Graph[addr.Noun] {
 		g.Add(z.Noun)
 	}
 	for _, m := range t.Machines {
-		connect(m.Noun, m.Serves...)
-		for _, nic := range m.NICs {
-			connect(m.Noun, nic.Network)
+		g.Add(m.Noun)
+	}
+	for _, edges := range []map[addr.Noun][]addr.Noun{t.Uses(), t.DependsOn} {
+		for n, needs := range edges {
+			for _, m := range needs {
+				g.Connect(n, m)
+			}
 		}
-	}
-	for _, n := range t.Tunnels {
-		connect(n.Noun, n.From, n.To)
-	}
-	for _, s := range t.Services {
-		connect(s.Noun, s.Director)
-		for _, r := range s.RealServers {
-			connect(s.Noun, r.Backend, r.Tunnel)
-		}
-	}
-	for _, e := range t.Experiments {
-		connect(e.Noun, append(e.Clients, e.Service)...)
-	}
-	for n, needs := range t.DependsOn {
-		connect(n, needs...)
 	}
 	return g
 }
