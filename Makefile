@@ -66,6 +66,7 @@ soak: setup-test build ## kill and interrupt lvslab again and again; nothing may
 
 bench: setup build ## ratios in one run, printed as a table
 	$(GO) test -count=1 -run '^$$' -bench Plan -benchtime 1x ./plan
+	$(GO) test -count=1 -run '^$$' -bench 'Packets|Churn' -benchtime 0.5s ./internal/ipvsmodel
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^$$' -bench . -benchtime 1x ./internal/acceptance/...
 
 clean:

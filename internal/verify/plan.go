@@ -18,6 +18,7 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial) {
 			Study  string  `json:"study"`
 			Trials []trial `json:"trials"`
 		} `json:"study"`
+		Decisions map[string]map[string]int `json:"planned_decisions"`
 	}
 	planned := map[string]trial{}
 	data, err := a.ReadFile(artifact.PlanFile)
@@ -61,6 +62,12 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial) {
 			c.fail(artifact.RunsFile, r.RunID, "order %d comes after %d", r.Order, last)
 		}
 		last = r.Order
+	}
+	for _, b := range a.Backends() {
+		n, certain := p.Decisions[b.RunID][b.Backend]
+		if got := b.PlannedDecisions; (got != nil) != certain || certain && *got != n {
+			c.fail(artifact.BackendsFile, b.RunID, "planned_decisions of %s are not those of %s", b.Backend, artifact.PlanFile)
+		}
 	}
 	if missing := len(planned) - len(a.Runs()); missing > 0 && a.Manifest().Partial == "" {
 		c.Notes = append(c.Notes, fmt.Sprintf("%d planned runs have no row", missing))

@@ -168,6 +168,8 @@ func TestForgeries(t *testing.T) {
 			s.Plan = bytes.Replace(s.Plan, []byte(`"study": "sample"`), []byte(`"study": "other"`), 1)
 		},
 			"plan: plan.json: is of study other, the manifest of sample"},
+		{"a prediction afterwards", func(s *studytest.Study) { n := 1; s.Rows[0].PlannedDecisions = &n },
+			"plan: backends.csv, 01-01-rr: planned_decisions of "},
 		{"no plan", func(s *studytest.Study) { s.Plan = []byte("[]") }, "plan: plan.json: cannot be read"},
 		{"invalid without a reason", func(s *studytest.Study) { s.Runs[0].Valid = false }, "validity: runs.csv, 01-01-rr: valid is false with outcome_flags []"},
 		{"a loss that is none", func(s *studytest.Study) { s.Runs[0].OutcomeFlags = []string{"backend_drop"} }, "validity: runs.csv, 01-01-rr: outcome_flags name a loss"},
