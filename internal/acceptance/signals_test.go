@@ -24,7 +24,7 @@ import (
 type moment struct {
 	name  string
 	args  []string
-	await string // the command has printed this; "" = it has just started
+	await string // the command has printed this
 	code  []int  // what it may end with
 	says  string // in what it prints, when it has a terminal to print to
 	// after is how long to wait then, some tens of milliseconds when 0.
@@ -36,7 +36,7 @@ var moments = []moment{
 	{"while creating", []string{"apply", "--auto-approve", "lab.hcl"}, "hypervisor  ", []int{130}, "lvslab destroy lab.hcl", 0, false},
 	{"while configuring", []string{"apply", "--auto-approve", "lab.hcl"}, "create      ", []int{130}, "lvslab destroy lab.hcl", 0, false},
 	{"during runs", []string{"apply", "--auto-approve", "lab.hcl"}, " ok ", []int{130}, "What was measured is in", 0, false},
-	{"during destroy", []string{"destroy", "--auto-approve", "lab.hcl"}, "", []int{130, 0}, "", 0, false},
+	{"during destroy", []string{"destroy", "--auto-approve", "--lock-timeout", "5s", "lab.hcl"}, "", []int{130, 0}, "", 0, false},
 }
 
 // ways of interrupting; the last one closes the terminal.
@@ -56,6 +56,7 @@ func TestAccSignals(t *testing.T) {
 			if st, err := s.bothered(); err != nil || len(st.Resources) == 0 {
 				s.must(0, 2*time.Minute, "apply", "--keep", "--target", "client.probe", "lab.hcl")
 			}
+			m.after = time.Duration(1+rand.IntN(30)) * time.Millisecond // it is quick
 		}
 		began := time.Now()
 		r := s.interrupt(m, way)
@@ -146,10 +147,16 @@ func (s *site) interrupt(m moment, way string) result {
 		defer close(read)
 		_, _ = io.Copy(w, master) // until the terminal's other side is closed: EIO
 	}()
+	if m.args[0] == "destroy" { // it says nothing before it is done
+		poll(s.t, 10*time.Second, "destroy does not take the lab's lock", func() bool {
+			_, held, err := state.Held(s.dir + "/.lvslab/bothered")
+			return held || err != nil
+		})
+	}
 	if m.await != "" {
 		w.await(s.t.(*testing.T), m.await, 2*time.Minute)
 	}
-	time.Sleep(max(m.after, time.Duration(20+rand.IntN(100))*time.Millisecond))
+	time.Sleep(cmp.Or(m.after, time.Duration(20+rand.IntN(100))*time.Millisecond))
 	began := time.Now()
 	switch signals := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP}; way {
 	case "SIGINT": // as the terminal sends it: to its whole foreground group
