@@ -158,9 +158,12 @@ func (p *Provider) boot(ctx context.Context, d schema.Domain) (schema.Domain, er
 	if err != nil {
 		return schema.Domain{}, err
 	}
-	err = p.conn.Do(ctx, makeTimeout, func(l *rpc.Libvirt) error {
+	err = p.effect(ctx, func(l *rpc.Libvirt) error {
 		_, err := l.DomainCreateXML(text, 0)
 		return err
+	}, func() (bool, error) {
+		_, _, err := p.findDomain(ctx, d)
+		return there(err)
 	})
 	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
 		return schema.Domain{}, p.explainStart(err, d)
@@ -241,7 +244,7 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 	case err != nil && !errors.Is(err, errInactive) && !errors.As(err, &paused):
 		return err
 	}
-	err = p.conn.Do(ctx, makeTimeout, func(l *rpc.Libvirt) error {
+	err = p.effect(ctx, func(l *rpc.Libvirt) error {
 		persistent, err := l.DomainIsPersistent(dom)
 		if err != nil {
 			return err
@@ -253,6 +256,9 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 			}
 		}
 		return l.DomainDestroyFlags(dom, 0)
+	}, func() (bool, error) {
+		_, _, err := p.findDomain(ctx, d)
+		return gone(err)
 	})
 	// A defined domain that did not run is gone after its definition is.
 	if err != nil && !IsNotFound(err) && !errors.Is(err, ErrOutcomeUnknown) && !isCode(err, rpc.ErrOperationInvalid) {

@@ -142,9 +142,12 @@ func (p *Provider) createNetwork(ctx context.Context, n schema.Network) (schema.
 	if err != nil {
 		return schema.Network{}, err
 	}
-	err = p.conn.Do(ctx, makeTimeout, func(l *rpc.Libvirt) error {
+	err = p.effect(ctx, func(l *rpc.Libvirt) error {
 		_, err := l.NetworkCreateXML(text)
 		return err
+	}, func() (bool, error) {
+		_, _, err := p.findNetwork(ctx, n)
+		return there(err)
 	})
 	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
 		return schema.Network{}, explain(err, "create network "+n.Name)
@@ -192,7 +195,7 @@ func (p *Provider) deleteDefinition(ctx context.Context, n schema.Network) error
 	if err != nil && !errors.Is(err, errInactive) {
 		return err
 	}
-	err = p.conn.Do(ctx, makeTimeout, func(l *rpc.Libvirt) error {
+	err = p.effect(ctx, func(l *rpc.Libvirt) error {
 		persistent, err := l.NetworkIsPersistent(net)
 		if err != nil {
 			return err
@@ -207,6 +210,9 @@ func (p *Provider) deleteDefinition(ctx context.Context, n schema.Network) error
 			return err
 		}
 		return l.NetworkDestroy(net)
+	}, func() (bool, error) {
+		_, _, err := p.findNetwork(ctx, n)
+		return gone(err)
 	})
 	if err != nil && !IsNotFound(err) && !errors.Is(err, ErrOutcomeUnknown) {
 		return explain(err, "delete network "+n.Name)
