@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -176,7 +177,7 @@ func (r *reader) flag(arg string, def bool) bool {
 // oneOf reads a text out of a closed list.
 func (r *reader) oneOf(arg, def string, allowed ...string) string {
 	s := r.text(arg, def)
-	if s != def && !contains(allowed, s) {
+	if s != def && !slices.Contains(allowed, s) {
 		r.complain(arg, "Unknown value", suggest(s, allowed, "Write"), "%s of %s cannot be %q.", arg, r.owner(arg), s)
 		return def
 	}

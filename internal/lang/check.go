@@ -188,7 +188,7 @@ func (p *parser) checkNamed(r ref, what string, names []string, declare string) 
 	switch {
 	case r.name == "":
 		return fail("Incomplete reference", fmt.Sprintf("Write %s.NAME.", r.root), "%s alone means nothing.", r.root)
-	case !contains(names, r.name):
+	case !slices.Contains(names, r.name):
 		remedy := "Declare it: " + declare + "."
 		if s := nearest(r.name, names); s != "" {
 			remedy = fmt.Sprintf("Did you mean %q?", r.root+"."+s)
@@ -200,7 +200,7 @@ func (p *parser) checkNamed(r ref, what string, names []string, declare string) 
 
 func checkIterator(r ref, allowed bool, names []string, arg string, u use) *diag.Diagnostic {
 	switch {
-	case !contains(names, r.name):
+	case !slices.Contains(names, r.name):
 		return fail("Unknown attribute", fmt.Sprintf("Use %s.", enumerate(prefixed(r.root+".", names), "or")), "%s has no attribute %q.", r.root, r.name)
 	case !allowed:
 		return fail("Nothing to iterate over", fmt.Sprintf("Add %s to the block, or do without %s.%s.", arg, r.root, r.name),

@@ -39,7 +39,7 @@ func (c *Config) Conclude(sk *Skeleton, t *Topology, results map[string]Experime
 	e := c.resolver(sk, t.addresses())
 	e.latest, e.results = phaseResults, results
 	out := e.conclude()
-	return out, e.problems.sorted()
+	return out, e.told()
 }
 
 func (e *evaluator) conclude() Conclusion {
@@ -88,7 +88,7 @@ func (e *evaluator) output(b *block) (Output, bool) {
 		return o, false
 	}
 	v, marks := stripHandles(res.val).UnmarkDeep()
-	if len(marks) > 0 && !o.Sensitive {
+	if !o.Sensitive && (len(marks) > 0 || e.leaks(a.Expr, v)) {
 		e.sensitiveOutput(b, a.Expr.Range(), res)
 		return o, false
 	}

@@ -40,7 +40,7 @@ func (c *Config) Eval(sk *Skeleton, t *Topology, results map[string]ExperimentRe
 	e := own.resolver(sk, t.addresses())
 	e.latest, e.results = phaseResults, results
 	r := e.eval(expr, site{phase: phaseResults})
-	return stripHandles(r.val), e.problems.sorted()
+	return stripHandles(r.val), e.told()
 }
 
 // Sensitive reports whether any part of a value is sensitive.

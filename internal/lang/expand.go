@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -49,7 +50,7 @@ func (e *evaluator) expand(b *block) *expansion {
 		*ex = e.expandNow(b, arg)
 		return result{ok: ex.ok}
 	})
-	if !contains(e.stack, what+"."+arg) { // inside a cycle the outer call decides
+	if !slices.Contains(e.stack, what+"."+arg) { // inside a cycle the outer call decides
 		e.expanded[b] = ex
 		if !ex.ok {
 			e.defects.nouns[b.noun] = true
@@ -251,7 +252,7 @@ func containsKind(kinds []addr.Kind, k addr.Kind) bool {
 // blockRemedy: the usual mistake is an address in quotes.
 func blockRemedy(v cty.Value, kinds []string) string {
 	if v, _ := v.Unmark(); v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
-		if n, err := addr.ParseNoun(v.AsString()); err == nil && contains(kinds, string(n.Kind)) {
+		if n, err := addr.ParseNoun(v.AsString()); err == nil && slices.Contains(kinds, string(n.Kind)) {
 			return fmt.Sprintf("Write %s without quotes.", n)
 		}
 	}

@@ -3,6 +3,7 @@ package lang
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -115,7 +116,7 @@ func flagsValue(v cty.Value) (cty.Value, string) {
 		return out, why
 	}
 	for _, ev := range out.AsValueSlice() {
-		if ev.IsNull() || !contains(ServiceFlags, ev.AsString()) {
+		if ev.IsNull() || !slices.Contains(ServiceFlags, ev.AsString()) {
 			return out, fmt.Sprintf("%s is none of %s", render(ev), enumerate(quoted(ServiceFlags), "and"))
 		}
 	}

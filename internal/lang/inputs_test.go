@@ -289,6 +289,35 @@ output "o" { value = [var.secret] }
 	}
 }
 
+// TestOutputOfABlockKeepsTheSecret: a value that went through a block has no mark
+// any more, and is not shown for that.
+func TestOutputOfABlockKeepsTheSecret(t *testing.T) {
+	for value, want := range map[string]string{
+		"zone.z.records": "Sensitive output",
+		"[for r in zone.z.records : upper(r.type)]": "",
+		"nonsensitive(zone.z.records)":              "",
+		"zone.z.records\n  sensitive = true":        "",
+		"\"key: ${zone.z.records[0].values[0]}\"":   "Sensitive output",
+	} {
+		_, ds := load(text("s.hcl", `
+variable "secret" {
+  default   = "hunter2"
+  sensitive = true
+}
+zone "z" {
+  name    = "lab.test"
+  records = [{ name = "a", type = "TXT", values = [var.secret] }]
+}
+output "o" {
+  value = `+value+`
+}
+`), lang.Inputs{})
+		if got := plain(ds, lang.Source{}); want == "" && ds.HasErrors() || !strings.Contains(got, want) || strings.Contains(got, "hunter2") {
+			t.Errorf("%s: want %q, got\n%s", value, want, got)
+		}
+	}
+}
+
 // TestRedact: what was evaluated without its marks can still be hidden.
 func TestRedact(t *testing.T) {
 	l, ds := load(text("s.hcl", `

@@ -140,15 +140,6 @@ func sorted(names []string) []string {
 	return names
 }
 
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
-}
-
 func prefixed(prefix string, names []string) []string {
 	out := make([]string, len(names))
 	for i, n := range names {

@@ -20,9 +20,9 @@ func (c *Config) Resolve(sk *Skeleton, addresses map[string]netip.Addr) (*Topolo
 	if e.problems.list.HasErrors() {
 		e.latest, e.sketch = phaseResults, true
 		e.conclude()
-		return nil, e.problems.sorted()
+		return nil, e.told()
 	}
-	return t, e.problems.sorted()
+	return t, e.told()
 }
 
 func (c *Config) resolver(sk *Skeleton, addresses map[string]netip.Addr) *evaluator {

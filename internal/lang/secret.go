@@ -1,10 +1,15 @@
 package lang
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/lvslab/lvslab/internal/diag"
 )
 
 // minSecret is the shortest text that is taken out of messages: shorter ones
@@ -21,8 +26,10 @@ func (c *Config) Redact(sk *Skeleton, message string) string {
 
 // HoldsSecret reports whether a text that was made of a topology holds the text of
 // a sensitive variable.
-func HoldsSecret(sk *Skeleton, text string) bool {
-	for _, s := range sk.secrets {
+func HoldsSecret(sk *Skeleton, text string) bool { return holdsAny(text, sk.secrets) }
+
+func holdsAny(text string, secrets []string) bool {
+	for _, s := range secrets {
 		quoted := strconv.Quote(s)
 		if strings.Contains(text, s) || strings.Contains(text, quoted[1:len(quoted)-1]) {
 			return true
@@ -31,10 +38,25 @@ func HoldsSecret(sk *Skeleton, text string) bool {
 	return false
 }
 
+// leaks reports whether a value without marks holds the text of a sensitive
+// variable: what comes by way of a block has lost its mark. Who writes
+// nonsensitive(…) wants to show it.
+func (e *evaluator) leaks(x hcl.Expression, v cty.Value) bool {
+	shown := false
+	if node, ok := x.(hclsyntax.Node); ok {
+		_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics { // the callback finds no faults
+			call, is := n.(*hclsyntax.FunctionCallExpr)
+			shown = shown || is && call.Name == "nonsensitive"
+			return nil
+		})
+	}
+	return !shown && slices.ContainsFunc(texts(v), func(s string) bool { return holdsAny(s, e.secrets) })
+}
+
 // hide remembers the texts of a sensitive value.
 func (e *evaluator) hide(v cty.Value) {
 	for _, s := range texts(v) {
-		if !contains(e.secrets, s) {
+		if !slices.Contains(e.secrets, s) {
 			e.secrets = append(e.secrets, s)
 		}
 	}
@@ -49,6 +71,18 @@ func (e *evaluator) redact(message string) string {
 		message = strings.ReplaceAll(message, quoted[1:len(quoted)-1], "(sensitive)")
 	}
 	return message
+}
+
+// told are the problems, without the secrets: rules speak of plain values, and a
+// value that went through a block has lost its mark.
+func (e *evaluator) told() diag.Diagnostics {
+	ds := e.problems.sorted()
+	for i := range ds {
+		for j := range ds[i].Values {
+			ds[i].Values[j].Rendered = e.redact(ds[i].Values[j].Rendered)
+		}
+	}
+	return ds
 }
 
 // texts are all texts within a value.

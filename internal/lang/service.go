@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
@@ -100,7 +101,7 @@ func (r *reader) scheduler(arg string) string {
 
 func badScheduler(s string) (summary, remedy, detail string) {
 	switch {
-	case contains(Schedulers, s):
+	case slices.Contains(Schedulers, s):
 		return "", "", ""
 	case s == laterScheduler:
 		return "Scheduler not in the guest kernel", "Use another one; the guests run Linux 6.1.", `Debian builds "twos" from 6.11 on`
@@ -114,7 +115,7 @@ func (r *reader) someOf(arg string, allowed []string) []string {
 	seen := map[string]bool{}
 	for _, s := range list {
 		switch {
-		case !contains(allowed, s):
+		case !slices.Contains(allowed, s):
 			r.complain(arg, "Unknown value", suggest(s, allowed, "Write"), "%s of %s cannot be %q.", arg, r.owner(arg), s)
 		case seen[s]:
 			r.complain(arg, "Value twice", "Remove one of the two.", "%s of %s has %q twice.", arg, r.owner(arg), s)

@@ -72,10 +72,10 @@ func (c *Config) Skeleton(in Inputs) (*Skeleton, diag.Diagnostics) {
 	e.skeletonRules(sk)
 	if e.problems.list.HasErrors() {
 		e.problems.add(c.further(in)...)
-		return nil, e.problems.sorted()
+		return nil, e.told()
 	}
 	sk.vars, sk.secrets = e.vars, e.secrets
-	return sk, e.problems.sorted()
+	return sk, e.told()
 }
 
 // Check looks for errors in all phases without asking for the value of every

@@ -3,6 +3,7 @@ package lang
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func (r *rules) service(s Service) {
 		r.onePacket(s.Noun, "one_packet", s)
 	}
 	for _, flag := range s.Flags {
-		if scheduler, _, _ := strings.Cut(flag, "-"); contains(ServiceFlags, flag) && !r.d.arg(s.Noun, "scheduler") && !r.usesScheduler(s, scheduler) {
+		if scheduler, _, _ := strings.Cut(flag, "-"); slices.Contains(ServiceFlags, flag) && !r.d.arg(s.Noun, "scheduler") && !r.usesScheduler(s, scheduler) {
 			r.warn(s.Noun, "flags", s.Range, "Flag without effect", fmt.Sprintf("Use the scheduler %q, or leave the flag out.", scheduler),
 				"%s has the flag %q, but the scheduler %q does not read it.", s.Noun, flag, s.Scheduler)
 		}

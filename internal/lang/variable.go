@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -166,7 +167,7 @@ type setting struct {
 func (c *Config) settings(in Inputs, probs *problems) map[string]setting {
 	out := map[string]setting{}
 	put := func(name string, s setting) {
-		if !contains(c.variableNames(), name) {
+		if !slices.Contains(c.variableNames(), name) {
 			if !s.quiet {
 				probs.add(c.undeclared(name, s))
 			}

@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -118,7 +119,7 @@ func (r *reader) record(i int, v cty.Value) *Record {
 	fields := v.AsValueMap()
 	known := []string{"name", "type", "ttl", "values"}
 	for _, k := range sortedKeys(fields) {
-		if !contains(known, k) {
+		if !slices.Contains(known, k) {
 			ok = false
 			r.recordProblem(i, "Unknown attribute", suggest(k, known, "A record has"), "Record %d of %s has the attribute %q.", i, r.noun, k)
 		}
