@@ -143,6 +143,18 @@ func (s *study) which(holds func(treatment) bool) []treatment {
 	return out
 }
 
+// where is a rule about the treatments that a condition holds for, when there are
+// any.
+func where(holds func(treatment) bool, say func(*study, []treatment) Advice) func(*study) []Advice {
+	return func(s *study) []Advice {
+		list := s.which(holds)
+		if len(list) == 0 {
+			return nil
+		}
+		return []Advice{say(s, list)}
+	}
+}
+
 // schedulersOf names the schedulers of treatments, each once: "sed and nq".
 func schedulersOf(list []treatment) string {
 	var names []string

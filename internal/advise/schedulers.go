@@ -33,16 +33,12 @@ var activeOnUDP = Rule{
 	Title: "A scheduler that counts active connections, on UDP",
 	Why: "sed, nq and ovf look at active connections only, and the kernel never counts an entry of UDP as active. " +
 		"Every backend always looks idle: sed and ovf send everything to the highest weight, nq to the list head.",
-	find: func(s *study) []Advice {
-		list := s.which(func(t treatment) bool {
-			return t.Setting.Protocol == "udp" && t.usable > 1 && slices.Contains([]string{"sed", "nq", "ovf"}, t.Setting.Scheduler)
-		})
-		if len(list) == 0 {
-			return nil
-		}
-		return []Advice{{Text: fmt.Sprintf("for UDP %s always %s one backend", schedulersOf(list), verb(list, "uses", "use")),
-			Fix: "use rr, wrr, lc or wlc, or protocol = \"tcp\"", Range: s.at("scheduler")}}
-	},
+	find: where(func(t treatment) bool {
+		return t.Setting.Protocol == "udp" && t.usable > 1 && slices.Contains([]string{"sed", "nq", "ovf"}, t.Setting.Scheduler)
+	}, func(s *study, list []treatment) Advice {
+		return Advice{Text: fmt.Sprintf("for UDP %s always %s one backend", schedulersOf(list), verb(list, "uses", "use")),
+			Fix: "use rr, wrr, lc or wlc, or protocol = \"tcp\"", Range: s.at("scheduler")}
+	}),
 }
 
 var oneVIP = Rule{
@@ -50,16 +46,12 @@ var oneVIP = Rule{
 	Title: "A scheduler that chooses by the VIP, with one VIP",
 	Why: "dh hashes the destination address, lblc and lblcr keep a backend for each destination address. " +
 		"One VIP means one backend, whatever the ports; which one dh picks depends on the VIP's digits.",
-	find: func(s *study) []Advice {
-		list := s.which(func(t treatment) bool {
-			return t.Setting.VIPs == 1 && t.usable > 1 && slices.Contains([]string{"dh", "lblc", "lblcr"}, t.Setting.Scheduler)
-		})
-		if len(list) == 0 {
-			return nil
-		}
-		return []Advice{{Text: fmt.Sprintf("%s %s by the VIP, and there is 1", schedulersOf(list), verb(list, "chooses", "choose")),
-			Fix: "vips = [...] with several", Range: s.at("scheduler")}}
-	},
+	find: where(func(t treatment) bool {
+		return t.Setting.VIPs == 1 && t.usable > 1 && slices.Contains([]string{"dh", "lblc", "lblcr"}, t.Setting.Scheduler)
+	}, func(s *study, list []treatment) Advice {
+		return Advice{Text: fmt.Sprintf("%s %s by the VIP, and there is 1", schedulersOf(list), verb(list, "chooses", "choose")),
+			Fix: "vips = [...] with several", Range: s.at("scheduler")}
+	}),
 }
 
 var oneClient = Rule{
@@ -67,18 +59,14 @@ var oneClient = Rule{
 	Title: "A scheduler that hashes the client, with one client",
 	Why: "sh and mh hash the source address, without the port unless a flag says so. " +
 		"One client address means one backend, whatever the ports.",
-	find: func(s *study) []Advice {
-		list := s.which(func(t treatment) bool {
-			return t.addresses == 1 && t.usable > 1 && (t.Setting.Scheduler == "sh" || t.Setting.Scheduler == "mh") &&
-				!slices.Contains(t.Setting.Flags, t.Setting.Scheduler+"-port")
-		})
-		if len(list) == 0 {
-			return nil
-		}
+	find: where(func(t treatment) bool {
+		return t.addresses == 1 && t.usable > 1 && (t.Setting.Scheduler == "sh" || t.Setting.Scheduler == "mh") &&
+			!slices.Contains(t.Setting.Flags, t.Setting.Scheduler+"-port")
+	}, func(s *study, list []treatment) Advice {
 		flag := list[0].Setting.Scheduler + "-port"
-		return []Advice{{Text: fmt.Sprintf("%s %s the client's address, and there is 1", schedulersOf(list), verb(list, "hashes", "hash")),
-			Fix: fmt.Sprintf("more clients or addresses, or flags = [%q]", flag), Range: s.at("scheduler")}}
-	},
+		return Advice{Text: fmt.Sprintf("%s %s the client's address, and there is 1", schedulersOf(list), verb(list, "hashes", "hash")),
+			Fix: fmt.Sprintf("more clients or addresses, or flags = [%q]", flag), Range: s.at("scheduler")}
+	}),
 }
 
 var onePacketLeast = Rule{
@@ -86,16 +74,12 @@ var onePacketLeast = Rule{
 	Title: "Least connections under one-packet scheduling",
 	Why: "With one_packet an entry is gone before the next packet is scheduled, so lc and wlc find every backend empty " +
 		"and send nearly everything to the list head (measured: 98 to 100 %).",
-	find: func(s *study) []Advice {
-		list := s.which(func(t treatment) bool {
-			return t.Setting.OnePacket && t.usable > 1 && (t.Setting.Scheduler == "lc" || t.Setting.Scheduler == "wlc")
-		})
-		if len(list) == 0 {
-			return nil
-		}
-		return []Advice{{Text: fmt.Sprintf("with one_packet %s %s nothing to count", schedulersOf(list), verb(list, "has", "have")),
-			Fix: "use rr or wrr with one_packet", Range: s.at("one_packet")}}
-	},
+	find: where(func(t treatment) bool {
+		return t.Setting.OnePacket && t.usable > 1 && (t.Setting.Scheduler == "lc" || t.Setting.Scheduler == "wlc")
+	}, func(s *study, list []treatment) Advice {
+		return Advice{Text: fmt.Sprintf("with one_packet %s %s nothing to count", schedulersOf(list), verb(list, "has", "have")),
+			Fix: "use rr or wrr with one_packet", Range: s.at("one_packet")}
+	}),
 }
 
 var thresholds = Rule{

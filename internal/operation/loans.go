@@ -57,7 +57,7 @@ func loanIn(in state.Intent) (experiment.Loan, error) {
 func (r *reality) overlook(director string) bool {
 	differed := false
 	for _, e := range r.existing {
-		if e.Type != schema.TypeIPVS || e.Half != cty.NilVal || stringOf(e.Value, "node") != director || !r.boots(director, stringOf(e.Value, "boot_id")) {
+		if e.Type != schema.TypeIPVS || e.Half != cty.NilVal || schema.Text(e.Value, "node") != director || !r.boots(director, schema.Text(e.Value, "boot_id")) {
 			continue
 		}
 		at := slices.IndexFunc(r.have, func(h plan.Existing) bool { return h.Addr == e.Addr })
@@ -82,18 +82,6 @@ func (r *reality) overlook(director string) bool {
 // set in it was read.
 func (r *reality) boots(node, boot string) bool {
 	return slices.ContainsFunc(r.have, func(h plan.Existing) bool {
-		return stringOf(h.Value, "node") == node && stringOf(h.Value, "boot_id") == boot && boot != ""
+		return schema.Text(h.Value, "node") == node && schema.Text(h.Value, "boot_id") == boot && boot != ""
 	})
-}
-
-// stringOf returns a string attribute of an object, "" when it has none.
-func stringOf(v cty.Value, name string) string {
-	if v == cty.NilVal || v.IsNull() || !v.Type().IsObjectType() || !v.Type().HasAttribute(name) {
-		return ""
-	}
-	a := v.GetAttr(name)
-	if a.IsNull() || a.Type() != cty.String {
-		return ""
-	}
-	return a.AsString()
 }

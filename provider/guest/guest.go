@@ -68,7 +68,7 @@ func (p *Provider) Read(ctx context.Context, r provider.Resource, prior cty.Valu
 	if err != nil {
 		return cty.NilVal, err
 	}
-	set := text(prior, "boot_id")
+	set := schema.Text(prior, "boot_id")
 	switch set {
 	case bootID:
 	case "": // a call that did not end may have set it in any boot
@@ -146,7 +146,7 @@ func (p *Provider) Delete(ctx context.Context, r provider.Resource, prior cty.Va
 	if err != nil {
 		return err
 	}
-	if set := text(prior, "boot_id"); set != "" && set != bootID {
+	if set := schema.Text(prior, "boot_id"); set != "" && set != bootID {
 		return nil
 	}
 	return explain(r, s.remove(ctx, c, prior))
@@ -162,7 +162,7 @@ func find(r provider.Resource) (setting, error) {
 
 // line returns the batching line to the machine that an object names.
 func (p *Provider) line(ctx context.Context, v cty.Value) (client.Caller, string, error) {
-	node := text(v, "node")
+	node := schema.Text(v, "node")
 	if node == "" {
 		return nil, "", errors.New("the setting names no machine")
 	}
@@ -171,18 +171,6 @@ func (p *Provider) line(ctx context.Context, v cty.Value) (client.Caller, string
 		return nil, "", fmt.Errorf("%s: %w", node, err)
 	}
 	return p.lines.to(node, c), bootID, nil
-}
-
-// text returns a string attribute, "" when it is missing or null.
-func text(v cty.Value, name string) string {
-	if v == cty.NilVal || v.IsNull() || !v.Type().IsObjectType() || !v.Type().HasAttribute(name) {
-		return ""
-	}
-	a := v.GetAttr(name)
-	if a.IsNull() || a.Type() != cty.String {
-		return ""
-	}
-	return a.AsString()
 }
 
 // with returns the object with another value of one attribute.

@@ -28,7 +28,7 @@ func routeSpec(r schema.Route) (proto.RouteSpec, error) {
 }
 
 func (routeSetting) read(ctx context.Context, c client.Caller, prior cty.Value) (cty.Value, error) {
-	return callRoute(ctx, c, proto.RouteRead, prior, text(prior, "boot_id"))
+	return callRoute(ctx, c, proto.RouteRead, prior, schema.Text(prior, "boot_id"))
 }
 
 func (routeSetting) apply(ctx context.Context, c client.Caller, want, _ cty.Value, bootID string) (cty.Value, error) {

@@ -74,6 +74,6 @@ func tunnelValue(asked schema.Tunnel, st proto.TunnelState, bootID string) cty.V
 }
 
 func (tunnelSetting) remove(ctx context.Context, c client.Caller, prior cty.Value) error {
-	_, err := client.Do(ctx, c, proto.TunnelDelete, proto.LinkRef{Name: text(prior, "name")})
+	_, err := client.Do(ctx, c, proto.TunnelDelete, proto.LinkRef{Name: schema.Text(prior, "name")})
 	return err
 }
