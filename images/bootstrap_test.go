@@ -3,7 +3,6 @@ package images
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestBootstrapFailures holds what people read when a build fails, for outputs
 // of mmdebstrap as they were seen.
@@ -38,19 +36,7 @@ func TestBootstrapFailures(t *testing.T) {
 		}
 		b.WriteString("== " + name + "\n" + f.Diagnostic.Summary + "\n" + f.Diagnostic.Detail + "\n-> " + f.Diagnostic.Remedy + "\n\n")
 	}
-	golden := filepath.Join("testdata", "bootstrap-failures.golden")
-	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), b.String()); d != "" {
-		t.Error(d)
-	}
+	golden.Check(t, "bootstrap-failures.golden", b.String())
 }
 
 func TestCancelledBootstrapIsNoPackageFailure(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lvslab/lvslab/internal/vmtest"
 )
 
 // accImage is the image that the acceptance tests share, in a cache of its own.
@@ -48,9 +50,7 @@ func TestMain(m *testing.M) {
 
 func acceptance(t *testing.T) Image {
 	t.Helper()
-	if os.Getenv("LVSLAB_ACC") == "" {
-		t.Skip("set LVSLAB_ACC=1: boots real VMs")
-	}
+	vmtest.Need(t)
 	img, err := accImage()
 	if err != nil {
 		t.Fatal(err)
@@ -170,9 +170,7 @@ func TestAccRefreshKeepsUnchanged(t *testing.T) {
 }
 
 func TestAccCancelledBuildLeavesNothing(t *testing.T) {
-	if os.Getenv("LVSLAB_ACC") == "" {
-		t.Skip("set LVSLAB_ACC=1: boots real VMs")
-	}
+	vmtest.Need(t)
 	cache := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/vmtest"
+
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/topo"
@@ -25,9 +27,7 @@ import (
 // needLab skips tests that boot machines unless they are asked for.
 func needLab(t testing.TB) {
 	t.Helper()
-	if os.Getenv("LVSLAB_ACC") == "" {
-		t.Skip("set LVSLAB_ACC=1: boots real VMs")
-	}
+	vmtest.Need(t)
 	if _, err := os.Stat(program(t)); err != nil {
 		t.Fatalf("%v: run make build first", err)
 	}

@@ -1,10 +1,8 @@
 package advise
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/topologies"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // base is a design without a fault; tests replace parts of it.
 const base = `network "lan" {
@@ -169,19 +166,7 @@ func TestGolden(t *testing.T) {
 	}
 	texts["paper"] = render(paper)
 	for name, got := range texts {
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s:\n%s", name, d)
-		}
+		golden.Check(t, name+".golden", got)
 	}
 }
 

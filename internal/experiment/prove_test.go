@@ -11,6 +11,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 )
 
 func TestProve(t *testing.T) {
@@ -131,7 +132,7 @@ func TestProveNamesCauses(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "prove-causes.txt", b.String())
+	golden.Check(t, "prove-causes.txt", b.String())
 }
 
 // TestProveAfterALostFirstQuery: the query that nobody answered has moved the

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/lang"
 )
 
@@ -54,7 +55,7 @@ func TestSampleIsCurrent(t *testing.T) {
 		}
 	})
 	got := files(t, w.Dir())
-	if *update {
+	if golden.Updating() {
 		if err := os.RemoveAll(sampleDir); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,7 @@
 package experiment
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,30 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/lang"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
 
 // The order of a seed is part of what an artifact means: this file may never change.
 func TestTrialsGolden(t *testing.T) {
@@ -48,7 +24,7 @@ func TestTrialsGolden(t *testing.T) {
 	for _, tr := range Trials(top.Experiments[0], treatments, 0) {
 		fmt.Fprintf(&b, "%s %d %d %s prev=%s\n", tr.RunID, tr.Block, tr.Order, tr.Treatment.ID, tr.PrevTreatment)
 	}
-	golden(t, "trials-2026.txt", b.String())
+	golden.Check(t, "trials-2026.txt", b.String())
 }
 
 func TestTrialsAreRandomisedBlocks(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/lvslab/lvslab/internal/golden"
 )
 
 // The squares of a seed are part of what an artifact means: this file may never change.
@@ -18,7 +20,7 @@ func TestWilliamsGolden(t *testing.T) {
 			fmt.Fprintln(&b, row)
 		}
 	}
-	golden(t, "williams-2026.txt", b.String())
+	golden.Check(t, "williams-2026.txt", b.String())
 }
 
 // TestWilliamsIsBalanced counts, over whole squares, how often each treatment

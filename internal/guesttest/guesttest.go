@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/vmtest"
+
 	"github.com/u-root/u-root/pkg/cpio"
 
 	"github.com/lvslab/lvslab/images"
@@ -46,9 +48,7 @@ var ended = regexp.MustCompile(`(?m)^GUEST EXIT (\d+)\r?$`)
 // them does or none ran. The machine has one CPU, 256 MiB and no NIC.
 func Run(t *testing.T, pattern string) {
 	t.Helper()
-	if os.Getenv("LVSLAB_ACC") == "" {
-		t.Skip("set LVSLAB_ACC=1: boots real VMs")
-	}
+	vmtest.Need(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	img, err := images.Build(ctx, images.Debian12, images.Options{})

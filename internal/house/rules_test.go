@@ -52,7 +52,9 @@ var allowed = map[string][]string{
 	"internal/agent/client": {"internal/diag", "internal/agent/proto"},
 	"internal/agent/server": {"internal/agent/proto", "internal/ipvs", "internal/load", "internal/version"},
 	"internal/ipvs":         {"internal/agent/proto"},
-	"internal/guesttest":    {"images"},
+	"internal/guesttest":    {"images", "internal/vmtest"},
+	"internal/golden":       {},
+	"internal/vmtest":       {},
 
 	"internal/agent/server/boot": {"internal/agent/server"},
 	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},

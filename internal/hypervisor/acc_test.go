@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/vmtest"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -24,9 +26,7 @@ import (
 
 func acceptance(t *testing.T) {
 	t.Helper()
-	if os.Getenv("LVSLAB_ACC") == "" {
-		t.Skip("set LVSLAB_ACC=1: boots real VMs")
-	}
+	vmtest.Need(t)
 }
 
 // options are those of a lab with a directory of its own.

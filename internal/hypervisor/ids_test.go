@@ -3,6 +3,8 @@ package hypervisor
 import (
 	"strings"
 	"testing"
+
+	"github.com/lvslab/lvslab/internal/golden"
 )
 
 // The kernel takes 107 bytes (unix(7)), and process ids go up to 4194304.
@@ -26,8 +28,8 @@ func TestSocketPathsFit(t *testing.T) {
 }
 
 func TestConfiguration(t *testing.T) {
-	golden(t, "libvirtd.conf", libvirtdConf("4f1c2ab609aa4f7e8a350d3a1f0f8c11"))
-	golden(t, "qemu.conf", qemuConf())
+	golden.Check(t, "libvirtd.conf", libvirtdConf("4f1c2ab609aa4f7e8a350d3a1f0f8c11"))
+	golden.Check(t, "qemu.conf", qemuConf())
 }
 
 func TestHostname(t *testing.T) {

@@ -2,22 +2,17 @@ package lang_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/topo"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // loaded is a topology that went through all steps before the runs.
 type loaded struct {
@@ -97,23 +92,6 @@ func plain(ds diag.Diagnostics, src lang.Source) string {
 	return b.String()
 }
 
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got):\n%s", path, d)
-	}
-}
-
 // TestErrorTexts pins what users read for every kind of mistake. Each file
 // holds many, and all of them must be told at once.
 func TestErrorTexts(t *testing.T) {
@@ -139,7 +117,7 @@ func TestErrorTexts(t *testing.T) {
 					t.Errorf("incomplete message: %s", d)
 				}
 			}
-			golden(t, strings.TrimSuffix(f, ".hcl")+".golden", plain(ds, src))
+			golden.File(t, strings.TrimSuffix(f, ".hcl")+".golden", plain(ds, src))
 		})
 	}
 }

@@ -3,12 +3,8 @@ package lower
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,14 +15,13 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/provider"
 	"github.com/lvslab/lvslab/provider/schema"
 	"github.com/lvslab/lvslab/topologies"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const lineage = "00112233445566778899aabbccddeeff"
 
@@ -128,27 +123,10 @@ func dump(t *testing.T, rs []provider.Resource) string {
 	return b.String()
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Error(d)
-	}
-}
-
 func TestBuiltins(t *testing.T) {
 	for _, name := range topologies.Names() {
 		text, _ := topologies.Get(name)
-		golden(t, name+".golden", dump(t, lowered(t, resolved(t, name, text))))
+		golden.Check(t, name+".golden", dump(t, lowered(t, resolved(t, name, text))))
 	}
 }
 

@@ -1,45 +1,22 @@
 package operation
 
 import (
-	"errors"
-	"flag"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/diff"
 	"github.com/lvslab/lvslab/plan/labtest"
 	"github.com/lvslab/lvslab/provider"
 	"github.com/lvslab/lvslab/provider/schema"
 )
-
-var update = flag.Bool("update", false, "write golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Error(d)
-	}
-}
 
 // live is the demonstration's lab as it is up, for plans by the real providers.
 type live struct {
@@ -140,7 +117,7 @@ func TestLiveUpdates(t *testing.T) {
 	_, text := l.plan(diff.Input{Wanted: l.wanted, Have: have})
 	all.WriteString("== another lvslab\n" + text + "\n")
 	_, text = l.plan(diff.Input{Wanted: l.wanted, Have: l.up(), Replace: []addr.Noun{addr.N(addr.Service, "dns")}})
-	golden(t, "live_updates", all.String()+"== entries flushed\n"+text)
+	golden.Check(t, "live_updates"+".golden", all.String()+"== entries flushed\n"+text)
 }
 
 // TestForeignChanges: what was changed behind lvslab's back is named as that.
@@ -226,7 +203,7 @@ func TestForeignChanges(t *testing.T) {
 		}
 	}
 	_, text := l.plan(diff.Input{Wanted: l.wanted, Have: have, Gone: gone})
-	golden(t, "foreign_changes", all.String()+"== gone\n"+text)
+	golden.Check(t, "foreign_changes"+".golden", all.String()+"== gone\n"+text)
 }
 
 func resourceAt(n addr.Noun, part string) addr.Resource { return addr.Resource{Noun: n, Part: part} }

@@ -3,11 +3,9 @@ package predict
 import (
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,12 +14,11 @@ import (
 
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/topologies"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // lab is a topology with holes for what a service, a client and an experiment say.
 const lab = `network "lan" { cidr = "10.0.0.0/24" }
@@ -119,23 +116,6 @@ func design(clients, nodest int, service, servers, exp string) string {
 	return fmt.Sprintf(lab, clients, nodest, service, servers, exp)
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := "testdata/" + name
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
-
 const load20 = `load "dnsperf" {
     queries = 1000
     sockets = 20
@@ -155,7 +135,7 @@ func TestTexts(t *testing.T) {
 		"rotating":   design(1, 0, "", "", "controls {\n aa = true\n rotate = true\n }\nfactor \"scheduler\" { values = [\"sed\"] }\n"+load20),
 		"paced":      design(1, 0, "timeout = { udp = \"1s\" }", "", "factor \"rate\" { values = [10, 100] }\n"+strings.ReplaceAll(load20, "1000", "400")),
 	} {
-		t.Run(name, func(t *testing.T) { golden(t, name+".txt", of(t, text).Text()+"\n") })
+		t.Run(name, func(t *testing.T) { golden.Check(t, name+".txt", of(t, text).Text()+"\n") })
 	}
 }
 
@@ -298,7 +278,7 @@ func TestPicture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "picture.svg", text)
+	golden.Check(t, "picture.svg", text)
 }
 
 // BenchmarkDemo is the prediction of the demonstration's study.

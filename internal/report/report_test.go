@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,23 +17,8 @@ import (
 
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	must(t, err)
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s:\n%s", name, d)
-	}
-}
 
 func TestScreen(t *testing.T) {
 	for _, c := range []struct {
@@ -43,7 +27,7 @@ func TestScreen(t *testing.T) {
 		width   int
 	}{{"screen-100.golden", 1, 100}, {"screen-60.golden", 1, 60}, {"screen-20-sockets.golden", 20, 100}} {
 		text := NewScreen(Build(sample(c.sockets)), "results/lvs-tun-dns/20261202T100000Z-ab12").Wrap(c.width)
-		golden(t, c.name, text)
+		golden.Check(t, c.name, text)
 		for _, line := range strings.Split(text, "\n") {
 			if utf8.RuneCountInString(line) > c.width && !strings.Contains(line, "results/") {
 				t.Errorf("%s: longer than %d: %q", c.name, c.width, line)
@@ -56,7 +40,7 @@ func TestFiles(t *testing.T) {
 	s, files, err := Files(sample(1))
 	must(t, err)
 	for _, name := range []string{"summary.json", "summary.md", "report.html", "junit.xml"} {
-		golden(t, name, string(files[name]))
+		golden.Check(t, name, string(files[name]))
 	}
 	if len(files) != 4 {
 		t.Errorf("%d files", len(files))

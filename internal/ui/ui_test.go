@@ -3,39 +3,16 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/operation"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s differs (run with -update to accept):\n%s", name, d)
-	}
-}
 
 func sample() (diag.Diagnostic, map[string][]byte) {
 	src := []byte("network \"lan\" {\n\tcidr = var.prefx\n}\n")
@@ -51,7 +28,7 @@ func TestDiagnostic(t *testing.T) {
 	text := Diagnostic(d, src, plain)
 	text += "\n" + Diagnostic(diag.Warnf("Boot hung", "", "once").For("backend.ns[0]"), nil, plain)
 	text += "\n" + Diagnostic(d, nil, plain) // the source is not at hand
-	golden(t, "diagnostic.golden", text)
+	golden.Check(t, "diagnostic.golden", text)
 }
 
 func TestColoursOnlyWhereTheyBelong(t *testing.T) {
@@ -90,7 +67,7 @@ func TestHumanPlainLines(t *testing.T) {
 	d, src := sample()
 	h.Diagnostics(diag.Diagnostics{d}, src)
 	h.Close()
-	golden(t, "human.golden", out.String())
+	golden.Check(t, "human.golden", out.String())
 	if strings.Contains(out.String(), "\r") {
 		t.Error("a live line where the output is no terminal")
 	}

@@ -1,20 +1,14 @@
 package verdict
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // The scenes are the cases that the rules were made for; their whole text is
 // kept in golden files, so that a change of wording is seen.
@@ -64,19 +58,7 @@ func scenes() map[string]Input {
 func TestGolden(t *testing.T) {
 	for name, in := range scenes() {
 		got := render(Judge(in))
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s:\n%s", name, d)
-		}
+		golden.Check(t, name+".golden", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/diff"
 	"github.com/lvslab/lvslab/plan/labtest"
@@ -90,5 +91,5 @@ func TestEditsOfTheDemo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "edits_of_the_demo", all.String())
+	golden.Check(t, "edits_of_the_demo"+".golden", all.String())
 }

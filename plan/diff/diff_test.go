@@ -2,20 +2,17 @@ package diff_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/zclconf/go-cty/cty"
 	"pgregory.net/rapid"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/diff"
 	"github.com/lvslab/lvslab/plan/graph"
@@ -23,8 +20,6 @@ import (
 	"github.com/lvslab/lvslab/provider/fake"
 	"github.com/lvslab/lvslab/provider/schema"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func at(s string) addr.Resource {
 	a, err := addr.ParseResource(s)
@@ -169,25 +164,8 @@ func TestPlans(t *testing.T) {
 			if err := diff.Render(&b, p); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, b.String())
+			golden.Check(t, name+".golden", b.String())
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Error(d)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/diff"
 	"github.com/lvslab/lvslab/provider/schema"
@@ -22,5 +23,5 @@ func TestDriftTexts(t *testing.T) {
 	for _, l := range diff.Attributes(zone.Value()) {
 		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
 	}
-	golden(t, "drift", b.String())
+	golden.Check(t, "drift"+".golden", b.String())
 }

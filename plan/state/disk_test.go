@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/plan"
 )
 
@@ -42,7 +43,7 @@ func TestRealDisks(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	golden(t, "disks.golden", strings.ReplaceAll(string(out), dir, "DIR"))
+	golden.Check(t, "disks.golden", strings.ReplaceAll(string(out), dir, "DIR"))
 }
 
 func onOwnDisk(dir string) error {

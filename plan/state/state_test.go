@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -17,11 +16,10 @@ import (
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/provider"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var thingSchema = provider.Schema{Noun: "thing", Attributes: map[string]provider.Attribute{
 	"size": {Type: cty.Number}, "names": {Type: cty.List(cty.String)}, "id": {Type: cty.String, Computed: true},
@@ -280,24 +278,7 @@ func TestErrorTexts(t *testing.T) {
 			t.Errorf("%s: the lock is still held", c.name)
 		}
 	}
-	golden(t, "errors.golden", all.String())
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
-	}
+	golden.Check(t, "errors.golden", all.String())
 }
 
 func TestRecover(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/vmtest"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/vishvananda/netlink"
@@ -31,9 +33,7 @@ import (
 
 func acceptance(t *testing.T) {
 	t.Helper()
-	if os.Getenv("LVSLAB_ACC") == "" {
-		t.Skip("set LVSLAB_ACC=1: boots real VMs")
-	}
+	vmtest.Need(t)
 }
 
 // lab is a holder with a provider on it.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/provider"
 	"github.com/lvslab/lvslab/provider/schema"
 )
@@ -82,7 +83,7 @@ func TestErrorTable(t *testing.T) {
 			t.Errorf("no sample of %q", c.summary)
 		}
 	}
-	golden(t, "errors.txt", b.String())
+	golden.Check(t, "errors.txt", b.String())
 }
 
 func TestDialErrors(t *testing.T) {

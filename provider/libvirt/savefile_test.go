@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/provider/schema"
 )
 
@@ -98,7 +99,7 @@ func TestCloneXML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "clone.xml", got+"\n")
+	golden.Check(t, "clone.xml", got+"\n")
 	for _, left := range []string{"34649728", "template-1c47", "/templates/", "ch/template", "02:00:00"} {
 		if strings.Contains(got, left) {
 			t.Errorf("%q of the template is left", left)

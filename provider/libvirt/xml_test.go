@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/provider/schema"
 )
 
@@ -28,7 +29,7 @@ func TestNetworkXML(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, text)
+		golden.Check(t, name, text)
 		want := Owned{schema.TypeNetwork, sampleNetwork.Name, sampleNetwork.UUID, sampleNetwork.Lineage, sampleNetwork.Address, "/home/me/a \"b\" & c/.lvslab/demo", ""}
 		if o, marked, err := ownedNetwork(text); err != nil || marked == ready || marked && o != want {
 			t.Errorf("%s: %+v, %t, %v", name, o, marked, err)
@@ -52,7 +53,7 @@ func TestDomainXML(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, text)
+		golden.Check(t, name, text)
 		have, m, marked, err := domainFromXML(text)
 		if err != nil || !marked || m != sampleMark {
 			t.Errorf("%s: mark %+v, %v, %v", name, m, marked, err)

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"time"
+
+	"github.com/lvslab/lvslab/internal/vmtest"
 
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -14,9 +15,7 @@ import (
 
 func acceptance(t *testing.T) context.Context {
 	t.Helper()
-	if os.Getenv("LVSLAB_ACC") == "" {
-		t.Skip("set LVSLAB_ACC=1: boots real VMs")
-	}
+	vmtest.Need(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	return ctx

@@ -2,10 +2,7 @@ package server
 
 import (
 	"bufio"
-	"flag"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,26 +11,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
-}
 
 func TestSplitWords(t *testing.T) {
 	for text, want := range map[string][]string{
@@ -134,7 +113,7 @@ func spec() proto.NamedSpec {
 	}}
 }
 
-func TestNamedConf(t *testing.T) { golden(t, "named.conf", namedConf(spec(), controlKey{})) }
+func TestNamedConf(t *testing.T) { golden.Check(t, "named.conf", namedConf(spec(), controlKey{})) }
 
 func TestZoneProblems(t *testing.T) {
 	log := []string{
