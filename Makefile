@@ -12,9 +12,9 @@ PACKAGES := qemu-system-x86 libvirt-daemon libvirt-daemon-driver-qemu \
             mmdebstrap squashfs-tools kmod cpio zstd xz-utils iproute2 seabios
 
 # What only the tests need: a C compiler for the race detector, BIND's own word
-# on the zones that lvslab writes, and what a libvirtd that is not lvslab's sets
-# its firewall rules with.
-TEST_PACKAGES := gcc libc6-dev bind9-utils iptables
+# on the zones that lvslab writes, what a libvirtd that is not lvslab's sets its
+# firewall rules with, and OpenSSH's client for the configuration written for it.
+TEST_PACKAGES := gcc libc6-dev bind9-utils iptables openssh-client
 
 .PHONY: all setup setup-test build agent demo test test-unit test-acc soak bench lint clean
 

@@ -14,8 +14,10 @@ func (a *app) execCommand() *cobra.Command {
 		Use:   "exec NODE -- COMMAND [ARG…]",
 		Short: "Run a command on a node, also while an experiment runs",
 		Long: `Run a command on a node, also while an experiment runs, and end with its exit
-code.`,
+code. NODE may be several: a block (backend.ns), a kind (backend), all, or a
+list with commas. Each line then begins with its node.`,
 		Example: `  lvslab exec director.lb -- ipvsadm -Ln
+  lvslab exec backend.ns -- named -v
   lvslab exec 'backend.ns[0]' -- ip -s link`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -103,6 +103,8 @@ func TestAccLifecycle(t *testing.T) {
 	// The command's own exit code comes through.
 	s.must(7, time.Minute, "exec", "backend.web", "--", "sh", "-c", "exit 7")
 
+	useTools(t, s)
+
 	// A weight is an update of one service, not a new machine.
 	r = s.must(2, time.Minute, "plan", "--detailed-exitcode", "-var", "weight=5", "lab.hcl")
 	if !strings.Contains(r.stdout, "0 to create, 1 to change, 0 to replace, 0 to delete") {

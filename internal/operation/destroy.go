@@ -149,8 +149,10 @@ func (s *Settings) takeDown(ctx context.Context, store *state.Store) error {
 	if err := store.WriteKeys(nil); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(store.Dir(), "ports")); err != nil {
-		return err
+	for _, name := range []string{"ports", sshDir} {
+		if err := os.RemoveAll(filepath.Join(store.Dir(), name)); err != nil {
+			return err
+		}
 	}
 	s.phase(PhaseDestroy, "done", fmt.Sprintf("%s gone, verified", describe(st)))
 	return nil

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -20,9 +18,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
-	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/lower"
-	"github.com/lvslab/lvslab/provider/schema"
 )
 
 const enginePort = proto.EnginePort
@@ -31,14 +27,30 @@ const enginePort = proto.EnginePort
 // seconds while its emulated processor is busy with a run.
 const userContact = 20 * time.Second
 
-// Exec runs a command or a shell on a node of a lab that is up and returns the
-// command's exit code. It takes a user port and no lock of the lab, so it
-// works while an experiment is running.
+// Exec runs a command on one or more nodes of a lab that is up, or a shell on one
+// of them, and returns the command's exit code. It takes a user port and no lock of
+// the lab, so it works while an experiment is running. A word that stands for
+// several nodes runs the command on all of them at once, see [lab.group].
 func Exec(ctx context.Context, s *Settings, o ExecOptions) (int, error) {
 	l, err := s.findLab(ctx, o.Lab)
 	if err != nil {
 		return int(ExitError), err
 	}
+	if o.Shell {
+		return l.execOn(ctx, o)
+	}
+	nodes, one, err := l.group(o.Node)
+	switch {
+	case err != nil:
+		return int(ExitError), err
+	case one:
+		return l.execOn(ctx, o)
+	}
+	return l.execOnAll(ctx, nodes, o)
+}
+
+// execOn runs the command or shell on the node that is named.
+func (l lab) execOn(ctx context.Context, o ExecOptions) (int, error) {
 	node, err := l.machine(o.Node)
 	if err != nil {
 		return int(ExitError), err
@@ -157,81 +169,6 @@ func rawTerminal(in *os.File) (func(), *client.Terminal, error) {
 		_ = term.Restore(fd, old)
 	}
 	return restore, &client.Terminal{Name: os.Getenv("TERM"), Columns: cols, Rows: rows, Resize: resize}, nil
-}
-
-// machine checks that the state has a machine of that address.
-func (l lab) machine(node string) (schema.Domain, error) {
-	var have []string
-	for _, r := range l.state.Resources {
-		if r.Type != schema.TypeDomain {
-			continue
-		}
-		have = append(have, r.Addr.Noun.String())
-		if r.Addr.Noun.String() == node {
-			v, err := r.Value(schema.DomainSchema)
-			if err != nil {
-				return schema.Domain{}, err
-			}
-			return schema.DomainFrom(v)
-		}
-	}
-	if len(have) == 0 {
-		return schema.Domain{}, diag.Fail(diag.Told(errNotUp), "The lab is not up", "Bring it up with 'lvslab apply --keep'.", "lab %s has no machines", l.state.Lab)
-	}
-	remedy := "Use one of " + strings.Join(have, ", ") + "."
-	if n, err := addr.ParseNoun(node); err != nil || !n.Kind.Machine() {
-		remedy += " Quote brackets for the shell."
-	}
-	return schema.Domain{}, diag.Fail(nil, "No such node", remedy, "%q is not a machine of lab %s", node, l.state.Lab)
-}
-
-// dialUser connects to one of a machine's user ports.
-func (l lab) dialUser(ctx context.Context, node string, d schema.Domain, command string) (*client.Conn, func(), error) {
-	holder, err := findHolder(ctx, l.state.Lineage)
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, foreign := foreignURI(l.state); holder == nil && !foreign {
-		return nil, nil, diag.Fail(diag.Told(errNotUp), "The lab is not up", "Apply it again with --keep.", "the hypervisor of lab %s has ended", l.state.Lab)
-	}
-	keys, err := openKeys(l.dir, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	host, err := keys.host(d.Address)
-	if err != nil {
-		return nil, nil, err
-	}
-	own, err := keys.client()
-	if err != nil {
-		return nil, nil, err
-	}
-	claim, err := client.ClaimUserPort(filepath.Join(l.dir, "ports"), d.Address, command)
-	if err != nil {
-		return nil, nil, err
-	}
-	path := filepath.Join(channelDir(l.state.Lineage), hypervisor.ChannelFile(d.Name, claim.Port))
-	if holder != nil {
-		path = holder.ChannelSocket(d.Name, claim.Port)
-	}
-	ctx, cancel := context.WithTimeout(ctx, userContact)
-	defer cancel()
-	conn, err := client.Dial(ctx, client.DialSpec{
-		Node: node, ClientKey: own.Private, HostKey: host.Public,
-		Open: func(ctx context.Context) (net.Conn, error) {
-			var nd net.Dialer
-			return nd.DialContext(ctx, "unix", path)
-		},
-	})
-	if err != nil {
-		claim.Release()
-		if errors.Is(err, client.ErrNotEnrolled) {
-			err = diag.Fail(diag.Told(err), node+" has not been set up", "Apply again; 'lvslab logs "+quoteNode(node)+"' shows what happened to it.",
-				"it has booted since the last apply and has neither keys nor settings")
-		}
-		return nil, nil, err
-	}
-	return conn, func() { conn.Close(); claim.Release() }, nil
 }
 
 // Logs prints a machine's console, also that of a lab that is gone.

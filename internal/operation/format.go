@@ -35,7 +35,7 @@ func Format(s *Settings, path string, write bool) ([]string, error) {
 			if out, err = FormatSource(s, f, src); err == nil && !bytes.Equal(src, out) {
 				changed = append(changed, f)
 				if write {
-					err = replaceFile(f, out)
+					err = replaceFile(f, out, 0o644)
 				}
 			}
 		}
@@ -51,10 +51,9 @@ func FormatSource(s *Settings, name string, src []byte) ([]byte, error) {
 	return out, ds.Err()
 }
 
-// replaceFile puts new text into an existing file by rename, so that a crash
-// leaves the old or the new one, with the old one's mode.
-func replaceFile(path string, text []byte) error {
-	mode := fs.FileMode(0o644)
+// replaceFile puts new text into a file by rename, so that a crash leaves the old
+// or the new one, with the old one's mode; mode is that of a file that is new.
+func replaceFile(path string, text []byte, mode fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}

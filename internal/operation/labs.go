@@ -38,6 +38,9 @@ func (s *Settings) hereOnly(ctx context.Context, ref string) (lab, error) {
 // on this machine. An empty ref means the only one there is.
 func (s *Settings) findLab(ctx context.Context, ref string) (lab, error) {
 	if ref != "" {
+		if _, err := os.Stat(filepath.Join(ref, "state.json")); err == nil {
+			return openLab(ref) // how lvslab itself names a lab in the commands that it writes down
+		}
 		if _, err := os.Stat(ref); err == nil || strings.HasPrefix(ref, builtinPrefix) {
 			st, err := s.parseConfig(ref)
 			if err != nil {

@@ -145,6 +145,26 @@ type ExecOptions struct {
 	Stdout, Stderr io.Writer
 }
 
+// CopyOptions are those of cp. An end is a path here, or NODE:PATH.
+type CopyOptions struct {
+	Lab       string
+	Recursive bool
+	From      []string
+	To        string
+}
+
+// CaptureOptions are those of capture.
+type CaptureOptions struct {
+	Lab, Node string
+	Device    string        // in the guest; any = all of them
+	For       time.Duration // 0 = until ctx ends
+	Count     int           // packets; 0 = no limit
+	Write     string        // a pcap file, - for standard output; empty = lines of text
+	Filter    []string      // of tcpdump
+	Stdout    io.Writer
+	Stderr    io.Writer
+}
+
 // LogsOptions are those of logs.
 type LogsOptions struct {
 	Lab, Node string

@@ -124,6 +124,16 @@ func host(n addr.Noun, used map[string]bool) string {
 	return name
 }
 
+// HostNames returns a host name for each machine of a lab, as they call themselves:
+// backend.ns[0] is ns-0.
+func HostNames(machines []addr.Noun) map[addr.Noun]string {
+	out, used := map[addr.Noun]string{}, map[string]bool{}
+	for _, n := range machines {
+		out[n] = host(n, used)
+	}
+	return out
+}
+
 // endsInIndex matches labels that look like an instance of another label:
 // backend "ns-0" beside backend.ns[0].
 var endsInIndex = regexp.MustCompile(`-[0-9]+$`)

@@ -50,6 +50,10 @@ const (
 	helloMost  = 2 * time.Second
 )
 
+// firstAnswer is how long a guest that is up may take for its Hello: milliseconds
+// when idle, seconds while its emulated processor is busy with a run.
+const firstAnswer = 20 * time.Second
+
 // reopenEvery is the pause before a port that could not be opened, or was
 // closed by the other side, is tried again: QEMU makes the socket at its start.
 const reopenEvery = 20 * time.Millisecond
@@ -100,9 +104,7 @@ func establish(ctx context.Context, spec DialSpec, raw net.Conn) (*Conn, error) 
 		return nil, err
 	}
 	if hello.Protocol != proto.Version {
-		return nil, diag.Fail(nil, "The agent of "+spec.Node+" speaks another protocol",
-			"Take the lab down with `lvslab destroy` and apply it again with this lvslab.",
-			"the guest speaks version %d, this lvslab version %d", hello.Protocol, proto.Version)
+		return nil, otherProtocol(spec.Node, hello.Protocol)
 	}
 	c := &Conn{node: spec.Node, bootID: hello.BootID}
 	if !hello.Enrolled {
@@ -122,6 +124,12 @@ func establish(ctx context.Context, spec DialSpec, raw net.Conn) (*Conn, error) 
 		return nil, context.Cause(ctx)
 	}
 	return c, nil
+}
+
+func otherProtocol(node string, theirs int) error {
+	return diag.Fail(nil, "The agent of "+node+" speaks another protocol",
+		"Take the lab down with `lvslab destroy` and apply it again with this lvslab.",
+		"the guest speaks version %d, this lvslab version %d", theirs, proto.Version)
 }
 
 // greet sends a Hello until its nonce comes back.
