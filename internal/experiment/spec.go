@@ -84,7 +84,10 @@ func services(t *lang.Topology, svc lang.Service, s Setting) []proto.IPVSService
 			Weight: s.Weights[i], Upper: r.Upper, Lower: r.Lower,
 		}
 		if tun, ok := tunnelOf(t, r.Tunnel); ok {
-			d.TunnelType = tun.Type
+			d.TunnelType, d.TunnelPort = tun.Type, tun.Port
+			if tun.Checksum != "none" {
+				d.TunnelChecksum = tun.Checksum
+			}
 		}
 		base.Destinations = append(base.Destinations, d)
 	}

@@ -134,6 +134,7 @@ func destDiff(want, got proto.IPVSDestination) *MismatchError {
 		{"lower threshold", want.Lower, got.Lower},
 		{"tunnel type", want.TunnelType, got.TunnelType},
 		{"tunnel port", want.TunnelPort, got.TunnelPort},
+		{"tunnel checksum", want.TunnelChecksum, got.TunnelChecksum},
 	} {
 		if c.want != c.got {
 			return &MismatchError{Subject: destName(want), What: c.what, Want: fmt.Sprintf("%#v", c.want), Got: fmt.Sprintf("%#v", c.got)}

@@ -28,6 +28,9 @@ var forwards = map[uint32]string{0: "masquerade", 1: "local", 2: "tunnel", 3: "d
 // Tunnel types (IP_VS_CONN_F_TUNNEL_TYPE_*); "" stands for ipip.
 var tunnelTypes = map[uint8]string{0: "", 1: "gue", 2: "gre"}
 
+// Checksums of tunnels (IP_VS_TUNNEL_ENCAP_FLAG_*, since Linux 5.3).
+var tunnelChecksums = map[uint16]string{0: "", 1: "full", 2: "remote"}
+
 func forwardCode(name string) (uint32, error) {
 	for code, n := range forwards {
 		if n == name {
@@ -44,6 +47,15 @@ func tunnelCode(name string) (uint8, error) {
 		}
 	}
 	return 0, fmt.Errorf("%w: tunnel type %q", ErrInvalid, name)
+}
+
+func checksumCode(name string) (uint16, error) {
+	for code, n := range tunnelChecksums {
+		if n == name {
+			return code, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: tunnel checksum %q", ErrInvalid, name)
 }
 
 func protocolCode(name string) (uint16, error) {

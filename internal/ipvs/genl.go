@@ -32,7 +32,7 @@ const (
 
 	dstAddr, dstPort, dstForward, dstWeight, dstUpper, dstLower = 1, 2, 3, 4, 5, 6
 	dstActive, dstInactive, dstPersistent                       = 7, 8, 9
-	dstFamily, dstStat64, dstTunType, dstTunPort                = 11, 12, 13, 14
+	dstFamily, dstStat64, dstTunType, dstTunPort, dstTunFlags   = 11, 12, 13, 14, 15
 
 	infoVersion, infoTabSize = 1, 2
 
@@ -185,6 +185,10 @@ func destAttr(d proto.IPVSDestination) (*nl.RtAttr, error) {
 	if err != nil {
 		return nil, err
 	}
+	sum, err := checksumCode(d.TunnelChecksum)
+	if err != nil {
+		return nil, err
+	}
 	a := nl.NewRtAttr(attrDest|unix.NLA_F_NESTED, nil)
 	a.AddRtAttr(dstFamily, nl.Uint16Attr(addrFamily(d.Address)))
 	a.AddRtAttr(dstAddr, addrBytes(d.Address))
@@ -195,6 +199,9 @@ func destAttr(d proto.IPVSDestination) (*nl.RtAttr, error) {
 	a.AddRtAttr(dstLower, nl.Uint32Attr(uint32(d.Lower)))
 	a.AddRtAttr(dstTunType, []byte{tun})
 	a.AddRtAttr(dstTunPort, nl.BEUint16Attr(d.TunnelPort))
+	if sum != 0 { // kernels before 5.3 do not know it
+		a.AddRtAttr(dstTunFlags, nl.Uint16Attr(sum))
+	}
 	return a, nil
 }
 
@@ -304,6 +311,9 @@ func destFrom(m attrs, serviceFamily uint16) (proto.IPVSDestination, error) {
 			return d, fmt.Errorf("destination %s: unknown tunnel type %d", destName(d), a.u8(dstTunType))
 		}
 		d.TunnelPort = a.be16(dstTunPort)
+		if d.TunnelChecksum, ok = tunnelChecksums[a.u16(dstTunFlags)]; !ok {
+			return d, fmt.Errorf("destination %s: unknown tunnel checksum %d", destName(d), a.u16(dstTunFlags))
+		}
 	}
 	d.Stats, err = a.counters(dstStat64)
 	return d, err

@@ -1,6 +1,7 @@
 package ipvs
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -77,6 +78,8 @@ func validateDest(s proto.IPVSService, d proto.IPVSDestination) error {
 		return fmt.Errorf("a gue tunnel needs a port")
 	case d.TunnelType != "gue" && d.TunnelPort != 0:
 		return fmt.Errorf("only a gue tunnel has a port")
+	case d.TunnelChecksum != "" && (d.TunnelType == "" || d.TunnelChecksum == "remote" && d.TunnelType != "gue"):
+		return fmt.Errorf("a tunnel of type %q has no checksum %q", cmp.Or(d.TunnelType, "ipip"), d.TunnelChecksum)
 	case s.OnePacket && d.Forward == "masquerade":
 		// Replies are not translated back: there is no entry to match (EXP-D17).
 		return fmt.Errorf("one_packet with masquerade loses every reply")

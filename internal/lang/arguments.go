@@ -22,10 +22,13 @@ const (
 	defaultScheduler = "wlc" // ipvsadm's default
 	defaultForward   = "tunnel"
 	defaultTunnel    = "ipip"
+	defaultChecksum  = "none" // ipvsadm's default, too
 	defaultMTU       = 1500
 	defaultMemory    = 256 << 20 // what every measured lab ran with
 	defaultTTL       = 300
-	defaultURI       = "embedded"
+	// guePort is the UDP port that IANA gave to GUE.
+	guePort    = 6080
+	defaultURI = "embedded"
 )
 
 // reader reads the arguments of one instance of one block, or of a block

@@ -150,6 +150,8 @@ func defaultOf(kind addr.Kind, a attribute) cty.Value {
 		return cty.StringVal(defaultForward)
 	case kind == addr.Tunnel && a.name == "type":
 		return cty.StringVal(defaultTunnel)
+	case kind == addr.Tunnel && a.name == "checksum":
+		return cty.StringVal(defaultChecksum)
 	}
 	return cty.NullVal(a.typ)
 }

@@ -136,7 +136,11 @@ func (t *Topology) inheritImpairments() {
 
 func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 	r := e.reader(b, inst)
-	tun := Tunnel{Noun: r.noun, Range: b.rng, Type: r.oneOf("type", defaultTunnel, "ipip", "gre", "gue"), From: r.handle("from", addr.Director)}
+	tun := Tunnel{Noun: r.noun, Range: b.rng, Type: r.oneOf("type", defaultTunnel, "ipip", "gre", "gue"),
+		Checksum: r.oneOf("checksum", defaultChecksum, "none", "full", "remote"), From: r.handle("from", addr.Director)}
+	if tun.Type == "gue" {
+		tun.Port = guePort
+	}
 	if b.args["count"] != nil || b.args["for_each"] != nil {
 		tun.To = r.handle("to", addr.Backend)
 	} else if to, err := addr.ParseNoun(keyName(inst.key)); err == nil {

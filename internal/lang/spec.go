@@ -115,7 +115,7 @@ var rootSpecs = []*blockSpec{
 	{name: string(addr.Router), label: "the router's name", instances: true, args: machineArgs, blocks: nics},
 	{name: string(addr.Zone), label: "the zone's name in this file", args: req(phaseArguments, "name", "records")},
 	{name: string(addr.Tunnel), label: "the tunnel's name", instances: true,
-		args: args(perInstance, hnd(phaseNames, true, "from"), hnd(phaseNames, true, "to"), opt(phaseArguments, "type"))},
+		args: args(perInstance, hnd(phaseNames, true, "from"), hnd(phaseNames, true, "to"), opt(phaseArguments, "type", "checksum"))},
 	{name: string(addr.Service), label: "the service's name", instances: true,
 		args: args(perInstance, hnd(phaseArguments, true, "director"), opt(phaseAddresses, "vip", "vips"),
 			opt(phaseArguments, "port", "protocol", "scheduler", "one_packet", "timeout", "forward", "flags", "fwmark")),

@@ -136,6 +136,8 @@ type Record struct {
 type Tunnel struct {
 	Noun     addr.Noun
 	Type     string // ipip, gre or gue
+	Port     uint16 // UDP port of gue, 0 for the others
+	Checksum string // of the outer header: none, full, or remote (gue)
 	From, To addr.Noun
 	// Local and Remote are the outer addresses seen from To: Local is To's.
 	Local, Remote netip.Addr

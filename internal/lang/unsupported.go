@@ -34,20 +34,12 @@ func Unsupported(t *Topology) diag.Diagnostics {
 			say(m.Noun, "image", m.Range, "an image of the user's own", "Leave image out: machines use the built-in one.")
 		}
 	}
-	for _, tun := range t.Tunnels {
-		if tun.Type != defaultTunnel {
-			say(tun.Noun, "type", tun.Range, "a tunnel of type "+tun.Type, `Write type = "ipip".`)
-		}
-	}
 	for _, s := range t.Services {
 		if s.Forward == "masquerade" {
 			say(s.Noun, "forward", s.Range, `forward = "masquerade"`, `Write forward = "tunnel" or "direct".`)
 		}
 		if s.FWMark != 0 {
 			say(s.Noun, "fwmark", s.Range, "a service by firewall mark", "Use vips = [...] and a port.")
-		}
-		if s.Persistence != nil {
-			say(s.Noun, "persistence[0].timeout", s.Range, "persistence", "Leave the persistence block out.")
 		}
 	}
 	for _, x := range t.Experiments {

@@ -125,6 +125,7 @@ func (r *rules) tunnels() {
 	type ends struct{ from, to addr.Noun }
 	first := map[ends]addr.Noun{}
 	for _, tun := range r.t.Tunnels {
+		r.checksum(tun)
 		from, okFrom := r.t.Machine(tun.From)
 		to, okTo := r.t.Machine(tun.To)
 		if !okFrom || !okTo {
@@ -139,6 +140,19 @@ func (r *rules) tunnels() {
 			r.fail(tun.Noun, "to", tun.Range, "No way for the tunnel", "Put both on one network, or a router between their networks.",
 				"%s and %s share no network and there is no router.", tun.From, tun.To)
 		}
+	}
+}
+
+// checksum refuses what the outer header has no place for: IPIP has no checksum but
+// IP's own, and only GUE can leave the inner one to the receiver.
+func (r *rules) checksum(tun Tunnel) {
+	switch {
+	case tun.Checksum == "full" && tun.Type == "ipip":
+		r.fail(tun.Noun, "checksum", tun.Range, "No such checksum", `Leave checksum out, or write type = "gre" or "gue".`,
+			"%s is of type ipip, whose header has none.", tun.Noun)
+	case tun.Checksum == "remote" && tun.Type != "gue":
+		r.fail(tun.Noun, "checksum", tun.Range, "No such checksum", `Write checksum = "none" or "full", or type = "gue".`,
+			"%s is of type %s; only gue offloads the inner checksum to the receiver.", tun.Noun, tun.Type)
 	}
 }
 

@@ -156,14 +156,12 @@ func impair(i *lang.Impair) *schema.Impair {
 	}
 }
 
-// guePort is the UDP port that IANA gave to GUE.
-const guePort = 6080
-
-func tunnelPort(t lang.Tunnel) uint16 {
-	if t.Type == "gue" {
-		return guePort
+// checksum is a tunnel's in the resources, where nothing means none.
+func checksum(t lang.Tunnel) string {
+	if t.Checksum == "none" {
+		return ""
 	}
-	return 0
+	return t.Checksum
 }
 
 // tunnel makes the receiving device on the backend, with both ends named and
@@ -172,7 +170,7 @@ func (b *builder) tunnel(t lang.Tunnel) {
 	vips := b.vips(func(s lang.Service) bool { return b.serves(s, t.Noun) })
 	tun := schema.Tunnel{
 		Node: t.To.String(), Name: b.l.Tunnels[t.Noun].Device, Type: t.Type,
-		Local: t.Local.String(), Remote: t.Remote.String(), Port: int(tunnelPort(t)),
+		Local: t.Local.String(), Remote: t.Remote.String(), Port: int(t.Port), Checksum: checksum(t),
 	}
 	for _, vip := range vips {
 		tun.Addresses = append(tun.Addresses, single(vip))

@@ -162,7 +162,7 @@ func small() *lang.Topology {
 		Zones: []lang.Zone{{Noun: zone, Name: "lab.test", Records: []lang.Record{{Name: "@", Type: "TXT", TTL: 5, Values: []string{`"a b"`}}, {Name: "www", Type: "CNAME", TTL: 60, Values: []string{"host"}}}}},
 		Tunnels: []lang.Tunnel{
 			{Noun: tun0, Type: "ipip", From: lb, To: ns0, Local: ip("198.18.0.30"), Remote: ip("198.18.0.20")},
-			{Noun: tun1, Type: "gue", From: lb, To: ns1, Local: ip("198.18.0.31"), Remote: ip("198.18.0.20")},
+			{Noun: tun1, Type: "gue", Port: 6080, From: lb, To: ns1, Local: ip("198.18.0.31"), Remote: ip("198.18.0.20")},
 		},
 		Services: []lang.Service{
 			{Noun: first, Director: lb, VIPs: []netip.Addr{ip("198.18.0.101"), ip("198.18.0.100")}, Port: 53, Protocol: "udp", Scheduler: "mh",
@@ -277,7 +277,7 @@ func TestService(t *testing.T) {
 	value(t, got, err)
 	one := schema.IPVSService{Protocol: "udp", VIP: "198.18.0.101", Port: 53, Scheduler: "mh", Flags: []string{"mh-fallback", "mh-port"},
 		PersistenceS: 60, Netmask: 24, Timeouts: schema.IPVSTimeouts{TCP: 900, TCPFin: 120, UDP: 30}, Destinations: []schema.IPVSDestination{
-			{Address: "198.18.0.31", Port: 53, Forward: "tunnel", Weight: 2, Upper: 9, Lower: 3, TunnelType: "gue", TunnelPort: guePort},
+			{Address: "198.18.0.31", Port: 53, Forward: "tunnel", Weight: 2, Upper: 9, Lower: 3, TunnelType: "gue", TunnelPort: 6080},
 			{Address: "198.18.0.30", Port: 53, Forward: "tunnel", TunnelType: "ipip"}}}
 	two := one
 	two.VIP = "198.18.0.100"

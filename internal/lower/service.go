@@ -129,7 +129,7 @@ func (b *builder) virtual(s lang.Service) schema.IPVSService {
 			Address: r.Address.String(), Port: r.Port, Forward: s.Forward, Weight: r.Weight, Upper: r.Upper, Lower: r.Lower,
 		}
 		if t, ok := b.tunnels[r.Tunnel]; ok {
-			d.TunnelType, d.TunnelPort = t.Type, tunnelPort(t)
+			d.TunnelType, d.TunnelPort, d.TunnelChecksum = t.Type, t.Port, checksum(t)
 		}
 		one.Destinations = append(one.Destinations, d)
 	}

@@ -45,7 +45,7 @@ func serviceSpec(s schema.IPVSService) (proto.IPVSService, error) {
 		}
 		spec.Destinations = append(spec.Destinations, proto.IPVSDestination{
 			Address: at, Port: d.Port, Forward: d.Forward, Weight: d.Weight, Upper: d.Upper, Lower: d.Lower,
-			TunnelType: d.TunnelType, TunnelPort: d.TunnelPort,
+			TunnelType: d.TunnelType, TunnelPort: d.TunnelPort, TunnelChecksum: d.TunnelChecksum,
 		})
 	}
 	return spec, nil
@@ -86,7 +86,7 @@ func destinationValue(d proto.IPVSDestination) schema.IPVSDestination {
 		Address: d.Address.String(), Port: d.Port, Forward: d.Forward, Weight: d.Weight, Upper: d.Upper, Lower: d.Lower,
 	}
 	if d.Forward == forwardTunnel {
-		out.TunnelType, out.TunnelPort = d.TunnelType, d.TunnelPort
+		out.TunnelType, out.TunnelPort, out.TunnelChecksum = d.TunnelType, d.TunnelPort, d.TunnelChecksum
 		if out.TunnelType == "" {
 			out.TunnelType = defaultTunnel
 		}

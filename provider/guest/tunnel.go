@@ -28,7 +28,7 @@ func tunnelSpec(t schema.Tunnel) (proto.TunnelSpec, error) {
 	if err != nil {
 		return proto.TunnelSpec{}, err
 	}
-	return proto.TunnelSpec{Name: t.Name, Type: t.Type, Local: local, Remote: remote, Port: uint16(t.Port), Addresses: addresses}, nil
+	return proto.TunnelSpec{Name: t.Name, Type: t.Type, Local: local, Remote: remote, Port: uint16(t.Port), Checksum: t.Checksum, Addresses: addresses}, nil
 }
 
 func (tunnelSetting) read(ctx context.Context, c client.Caller, prior cty.Value) (cty.Value, error) {
@@ -68,6 +68,9 @@ func (tunnelSetting) apply(ctx context.Context, c client.Caller, want, _ cty.Val
 func tunnelValue(asked schema.Tunnel, st proto.TunnelState, bootID string) cty.Value {
 	t := asked
 	t.Type, t.Local, t.Remote, t.Port = st.Type, addrText(st.Local), addrText(st.Remote), int(st.Port)
+	if t.Type == "gre" { // nothing that receives GUE or IPIP knows of checksums
+		t.Checksum = st.Checksum
+	}
 	t.Addresses = declared(st.Addresses, asked.Addresses)
 	t.MTU, t.BootID = st.MTU, bootID
 	return t.Value()

@@ -28,6 +28,7 @@ var serviceType = cty.Object(map[string]cty.Type{
 	"destinations": cty.List(cty.Object(map[string]cty.Type{
 		"address": cty.String, "port": cty.Number, "forward": cty.String, "weight": cty.Number,
 		"upper": cty.Number, "lower": cty.Number, "tunnel_type": cty.String, "tunnel_port": cty.Number,
+		"tunnel_checksum": cty.String,
 	})),
 })
 
@@ -74,6 +75,8 @@ type IPVSDestination struct {
 	Lower      int    `cty:"lower"`
 	TunnelType string `cty:"tunnel_type"` // ipip, gre or gue; "" unless it forwards by tunnel
 	TunnelPort uint16 `cty:"tunnel_port"` // of gue
+	// TunnelChecksum is full, remote (gue) or empty, which is none.
+	TunnelChecksum string `cty:"tunnel_checksum"`
 }
 
 // Value returns the canonical object.

@@ -129,9 +129,35 @@ func decode[T any](typ string, v cty.Value) (T, error) {
 		if !v.Type().HasAttribute(name) || v.GetAttr(name).IsNull() {
 			continue
 		}
-		if err := gocty.FromCtyValue(v.GetAttr(name), dst.Field(i).Addr().Interface()); err != nil {
+		given, err := present(v.GetAttr(name))
+		if err != nil {
+			return out, fmt.Errorf("%s: attribute %s: %w", typ, name, err)
+		}
+		if err := gocty.FromCtyValue(given, dst.Field(i).Addr().Interface()); err != nil {
 			return out, fmt.Errorf("%s: attribute %s: %w", typ, name, err)
 		}
 	}
 	return out, nil
+}
+
+// present puts zero values for the nulls inside of a value: attributes of nested
+// objects that a state has not yet, because an older lvslab wrote it.
+func present(v cty.Value) (cty.Value, error) {
+	if v.Type().IsPrimitiveType() {
+		return v, nil
+	}
+	return cty.Transform(v, func(_ cty.Path, v cty.Value) (cty.Value, error) {
+		if !v.IsNull() {
+			return v, nil
+		}
+		switch v.Type() {
+		case cty.String:
+			return cty.StringVal(""), nil
+		case cty.Number:
+			return cty.Zero, nil
+		case cty.Bool:
+			return cty.False, nil
+		}
+		return v, nil
+	})
 }

@@ -22,13 +22,13 @@ func full() map[string]any {
 		TypeSysctl: Sysctl{Node: "n", Values: map[string]string{"net.ipv4.ip_forward": "0"}, BootID: "b"},
 		TypeRoute:  Route{Node: "n", To: "198.19.0.0/24", Via: "198.18.0.1", Dev: "lan", BootID: "b"},
 		TypeTunnel: Tunnel{Node: "n", Name: "t", Type: "gue", Local: "198.18.0.30", Remote: "198.18.0.20", Port: 6080,
-			Addresses: []string{"198.18.0.101/32"}, MTU: 1480, BootID: "b"},
+			Checksum: "full", Addresses: []string{"198.18.0.101/32"}, MTU: 1480, BootID: "b"},
 		TypeDNS: DNS{Node: "n", ServerID: "backend.ns[0]", Zones: map[string]string{"lab.test": "text"},
 			Listen: []string{"198.18.0.30"}, Version: "9.18", BootID: "b"},
 		TypeIPVS: IPVS{Node: "n", Sysctl: map[string]string{"net.ipv4.vs.conntrack": "0"}, BootID: "b",
 			Services: []IPVSService{{Protocol: "udp", VIP: "198.18.0.101", Port: 53, FWMark: 1, IPv6: true, Scheduler: "rr",
 				OnePacket: true, Flags: []string{"sh-port"}, PersistenceS: 300, Netmask: 32, Timeouts: IPVSTimeouts{1, 2, 3},
-				Destinations: []IPVSDestination{{"198.18.0.30", 53, "tunnel", 1, 2, 1, "ipip", 9}}}}},
+				Destinations: []IPVSDestination{{"198.18.0.30", 53, "tunnel", 1, 2, 1, "gre", 9, "full"}}}}},
 	}
 }
 

@@ -15,6 +15,7 @@ var TunnelSchema = provider.Schema{Noun: "tunnel device", Claims: tunnelClaims, 
 	"local":     {Type: cty.String, Replace: true, Doc: "outer address of this end"},
 	"remote":    {Type: cty.String, Replace: true, Doc: "outer address of the other end"},
 	"port":      {Type: cty.Number, Replace: true, Doc: "UDP port of gue, 0 for the others"},
+	"checksum":  {Type: cty.String, Replace: true, Doc: "of what the other end sends: full, remote (gue), empty = none"},
 	"addresses": {Type: cty.List(cty.String), Doc: "the virtual addresses that it receives for, as /32"},
 	"mtu":       {Type: cty.Number, Computed: true, Doc: "bytes"},
 	"boot_id":   bootID(),
@@ -28,6 +29,7 @@ type Tunnel struct {
 	Local     string   `cty:"local"`
 	Remote    string   `cty:"remote"`
 	Port      int      `cty:"port"`
+	Checksum  string   `cty:"checksum"`
 	Addresses []string `cty:"addresses"`
 	MTU       int      `cty:"mtu"`
 	BootID    string   `cty:"boot_id"`

@@ -68,6 +68,8 @@ type IPVSDestination struct {
 	Lower      int        `json:"lower,omitempty"`
 	TunnelType string     `json:"tunnel_type,omitempty"` // ipip, gre, gue; "" = ipip
 	TunnelPort uint16     `json:"tunnel_port,omitempty"`
+	// TunnelChecksum is full, remote (gue) or empty, which is none.
+	TunnelChecksum string `json:"tunnel_checksum,omitempty"`
 	// Read-only.
 	Active     int          `json:"active,omitempty"`
 	Inactive   int          `json:"inactive,omitempty"`

@@ -65,12 +65,16 @@ type LinkCounters struct {
 // agent loads the module, keeps the fallback device down, and sets
 // net.ipv4.conf.<name>.rp_filter=0 on the device that it made.
 type TunnelSpec struct {
-	Name      string         `json:"name"`
-	Type      string         `json:"type"` // ipip, gre, gue
-	Local     netip.Addr     `json:"local"`
-	Remote    netip.Addr     `json:"remote"`
-	Port      uint16         `json:"port,omitempty"` // gue
-	Addresses []netip.Prefix `json:"addresses"`      // the VIPs, /32
+	Name   string     `json:"name"`
+	Type   string     `json:"type"` // ipip, gre, gue
+	Local  netip.Addr `json:"local"`
+	Remote netip.Addr `json:"remote"`
+	Port   uint16     `json:"port,omitempty"` // gue
+	// Checksum is full, remote (gue) or empty, which is none: what packets that come
+	// in carry. GRE drops those that have one where none is expected, and the
+	// other way round (net/ipv4/ip_tunnel.c, ip_tunnel_rcv).
+	Checksum  string         `json:"checksum,omitempty"`
+	Addresses []netip.Prefix `json:"addresses"` // the VIPs, /32
 }
 
 // TunnelState is a tunnel device as it is.

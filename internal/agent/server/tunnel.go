@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -81,7 +82,8 @@ func confirmTunnel(ctx context.Context, spec proto.TunnelSpec) (proto.TunnelStat
 }
 
 func sameTunnel(a, b proto.TunnelSpec) bool {
-	return a.Name == b.Name && a.Type == b.Type && a.Local == b.Local && a.Remote == b.Remote && a.Port == b.Port
+	return a.Name == b.Name && a.Type == b.Type && a.Local == b.Local && a.Remote == b.Remote && a.Port == b.Port &&
+		(a.Type != "gre" || a.Checksum == b.Checksum) // a GUE port takes what comes
 }
 
 func setFallbackDown(name string) error {
@@ -135,7 +137,11 @@ func newTunnel(spec proto.TunnelSpec) netlink.Link {
 	at.Name = spec.Name
 	local, remote := net.IP(spec.Local.AsSlice()), net.IP(spec.Remote.AsSlice())
 	if spec.Type == "gre" {
-		return &netlink.Gretun{LinkAttrs: at, Local: local, Remote: remote, PMtuDisc: 1}
+		gre := &netlink.Gretun{LinkAttrs: at, Local: local, Remote: remote, PMtuDisc: 1}
+		if spec.Checksum != "" {
+			gre.IFlags = nl.GRE_CSUM
+		}
+		return gre
 	}
 	t := &netlink.Iptun{LinkAttrs: at, Local: local, Remote: remote, PMtuDisc: 1, Proto: unix.IPPROTO_IPIP}
 	if spec.Type == "gue" {
@@ -160,6 +166,9 @@ func tunnelRead(_ context.Context, ref proto.LinkRef) (proto.TunnelState, error)
 		}
 	case *netlink.Gretun:
 		state.Type, state.Local, state.Remote = "gre", addrOf(t.Local), addrOf(t.Remote)
+		if t.IFlags&nl.GRE_CSUM != 0 {
+			state.Checksum = "full"
+		}
 	default:
 		return state, fail(proto.CodeInvalid, at.Name, "the device is of type %s and no tunnel of ours", link.Type())
 	}

@@ -29,14 +29,12 @@ zone "lab" {
 tunnel "t" {
   from = director.lb
   to   = backend.ns
-  type = "gre"
 }
 
 service "dns" {
   director = director.lb
   vip      = "198.18.0.101"
   fwmark   = 7
-  persistence { timeout = "60s" }
   real_server {
     backends = backend.ns
     tunnel   = tunnel.t

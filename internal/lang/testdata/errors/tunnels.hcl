@@ -1,0 +1,27 @@
+# What the outer header of a tunnel has no place for.
+lab "x" {}
+network "lan" { cidr = "198.18.0.0/24" }
+director "lb" {
+  nic { network = network.lan }
+}
+backend "ns" {
+  count = 3
+  nic { network = network.lan }
+}
+tunnel "plain" {
+  from     = director.lb
+  to       = backend.ns[0]
+  checksum = "full"
+}
+tunnel "gre" {
+  from     = director.lb
+  to       = backend.ns[1]
+  type     = "gre"
+  checksum = "remote"
+}
+tunnel "other" {
+  from     = director.lb
+  to       = backend.ns[2]
+  type     = "vxlan"
+  checksum = "crc"
+}
