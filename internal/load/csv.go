@@ -72,7 +72,7 @@ func ReadQueries(r io.Reader) ([]Query, error) {
 
 // readQuery reads one row.
 func readQuery(row []string) (Query, error) {
-	c := columns{row: row}
+	c := columns{names: queryColumns, row: row}
 	q := Query{
 		N: c.number(0, 1<<31-1), Time: c.time(1), Client: c.address(2), Port: uint16(c.number(3, 65535)), VIP: c.address(4),
 		Protocol: c.row[5], ID: uint16(c.number(6, 65535)), Name: c.row[7], Type: c.row[8], NextHop: c.row[9], Outcome: Outcome(c.row[10]),
@@ -103,13 +103,14 @@ func knownOutcome(o Outcome) bool {
 
 // columns reads the cells of a row and keeps the first error.
 type columns struct {
-	row []string
-	err error
+	names []string
+	row   []string
+	err   error
 }
 
 func (c *columns) fail(i int, err error) {
 	if c.err == nil {
-		c.err = fmt.Errorf("%s %q: %w", queryColumns[i], c.row[i], err)
+		c.err = fmt.Errorf("%s %q: %w", c.names[i], c.row[i], err)
 	}
 }
 
@@ -138,4 +139,12 @@ func (c *columns) time(i int) time.Time {
 		c.fail(i, errors.New("not a time"))
 	}
 	return t.UTC()
+}
+
+// maybe reads a time that need not be there.
+func (c *columns) maybe(i int) time.Time {
+	if c.row[i] == "" {
+		return time.Time{}
+	}
+	return c.time(i)
 }

@@ -30,7 +30,7 @@ type DNSPerf struct {
 	Dir string
 }
 
-// Job is one dnsperf process.
+// Job is one process of a load generator.
 type Job struct {
 	VIP  netip.Addr
 	From netip.Addr // invalid = the kernel's choice
@@ -38,7 +38,11 @@ type Job struct {
 	Path    string
 	Lines   []byte
 	Queries int
-	Args    []string
+	Args    []string // of dnsperf
+	// Of the agent's own generator: its source ports in order of use, and its
+	// queries a second.
+	Ports []uint16
+	Rate  float64
 }
 
 // Jobs returns the processes to start side by side. dnsperf takes one server

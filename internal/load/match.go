@@ -236,7 +236,7 @@ func (m *matcher) answer(f *frame, msg *dns.Msg, k queryKey) {
 		q.Duplicates++
 	}
 	q.Outcome, q.Latency, q.Source, q.Backend = outcome, f.time.Sub(q.Time), f.src.Addr(), m.node(f.srcMAC)
-	q.Rcode, q.AnswerBytes = rcodeName(msg.Rcode), f.ipBytes
+	q.Rcode, q.AnswerBytes = RcodeName(msg.Rcode), f.ipBytes
 }
 
 // waiting picks the query that an answer belongs to. Ids are used again after a
@@ -276,7 +276,8 @@ func (m *matcher) judge(q *Query, f *frame, msg *dns.Msg, question Question) Out
 	return OK
 }
 
-func rcodeName(code int) string {
+// RcodeName writes a response code as queries.csv has it: NOERROR, RCODE23.
+func RcodeName(code int) string {
 	if s, ok := dns.RcodeToString[code]; ok {
 		return s
 	}

@@ -13,6 +13,7 @@ var (
 	FileRead     = Call[FileRef, FileBody]{"file.read"}
 	FileRemove   = Call[FileRef, None]{"file.remove"}
 	DNSPerf      = Call[DNSPerfSpec, DNSPerfResult]{"load.dnsperf"}
+	DNSLoad      = Call[DNSLoadSpec, DNSLoadResult]{"load.lvslab"}
 	Counters     = Call[CountersSpec, CounterSet]{"counters"}
 	KernelLog    = Call[KernelLogSpec, []KernelLine]{"klog"}
 	Info         = Call[None, GuestInfo]{"info"}
@@ -69,6 +70,44 @@ type DNSPerfResult struct {
 	Exit   int           `json:"exit"`
 	Start  time.Time     `json:"start"`
 	Wall   time.Duration `json:"wall"`
+}
+
+// DNSLoadSpec runs the agent's own load generator.
+type DNSLoadSpec struct {
+	Server   netip.AddrPort `json:"server"`
+	From     netip.Addr     `json:"from,omitzero"` // invalid = the kernel's choice
+	Protocol string         `json:"protocol"`      // udp or tcp
+	// Path is a file of the guest with a line for each query: name and type.
+	Path    string `json:"path"`
+	Queries int    `json:"queries"`
+	// Ports are the source ports in the order in which they are used. With Fresh
+	// there is one for each query; else the queries walk them in turn.
+	Ports  []uint16 `json:"ports"`
+	Fresh  bool     `json:"fresh,omitempty"`
+	Open   bool     `json:"open,omitempty"` // send by the clock, whatever comes back
+	Window int      `json:"window"`         // queries outstanding at most; closed loop
+	Rate   float64  `json:"rate,omitempty"` // queries a second, 0 = as fast as answers come
+	// WithinMS is how long an answer is waited for, TimeoutMS when the load is cut.
+	WithinMS  int64 `json:"within_ms"`
+	TimeoutMS int64 `json:"timeout_ms"`
+	// Device is where the MAC addresses of answers are read; "" = they are not.
+	Device string `json:"device,omitempty"`
+}
+
+// DNSLoadResult is what the generator did.
+type DNSLoadResult struct {
+	Start time.Time     `json:"start"`
+	Wall  time.Duration `json:"wall"`
+	// Record has one row a query in the form of generator.csv, with MAC addresses
+	// as backends.
+	Record []byte `json:"record"`
+	// Strange counts messages that answer no query: another id, another question,
+	// another sender, no DNS at all.
+	Strange int `json:"strange"`
+	// Unwatched counts frames whose MAC addresses were lost.
+	Unwatched uint64 `json:"unwatched"`
+	// Cut is why the load ended before its last query, "" when it did not.
+	Cut string `json:"cut,omitempty"`
 }
 
 // CountersSpec asks for one consistent set of a guest's counters.

@@ -13,7 +13,10 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
-func registerLoad(s *Server) { Handle(s, proto.DNSPerf, dnsperf) }
+func registerLoad(s *Server) {
+	Handle(s, proto.DNSPerf, dnsperf)
+	Handle(s, proto.DNSLoad, files{root: FileRoot}.generate)
+}
 
 const (
 	// dnsperfOutput bounds each of the two outputs: a run that loses everything
