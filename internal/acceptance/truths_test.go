@@ -12,7 +12,7 @@ import (
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
 )
 
-// truths is one lab with three studies whose outcome the kernel's rules fix.
+// truths is one lab with studies whose outcome the kernel's rules fix.
 const truths = `
 lab "truths" {
   teardown = "always"
@@ -101,16 +101,21 @@ output "shares" { value = experiment.ports.shares }
 `
 
 func TestAccTruths(t *testing.T) {
-	s := newSite(t, truths)
+	s := newSite(t, truths+ownLoads)
 	s.must(0, 6*time.Minute, "apply", "lab.hcl")
 	a := s.latest("truths")
 	runs, backends := a.Runs(), byRun(a.Backends())
-	if len(runs) != 15 {
-		t.Fatalf("want 15 runs, got %d", len(runs))
+	if len(runs) != 15+ownRuns {
+		t.Fatalf("want %d runs, got %d", 15+ownRuns, len(runs))
 	}
+	s.must(0, time.Minute, "verify", "results/truths/latest")
 	for _, r := range runs {
 		t.Run(r.RunID, func(t *testing.T) {
 			rows := backends[r.RunID]
+			if r.LoadMode != "dnsperf" {
+				checkOwn(t, r, rows)
+				return
+			}
 			countsAgree(t, r, rows)
 			switch r.Experiment {
 			case "ten":

@@ -35,7 +35,7 @@ type Advice struct {
 }
 
 // rules are in the order in which their advice is best read.
-var rules = []Rule{onePort, activeOnUDP, oneVIP, oneClient, onePacketLeast, thresholds,
+var rules = []Rule{onePort, activeOnUDP, oneVIP, oneClient, onePacketLeast, freshPackets, oneAtATime, thresholds,
 	persistentClient, bigAnswers, conntrack, pacedTime, closedLoop, fewBlocks, noControls, partRotation}
 
 // Rules returns all rules.
@@ -114,7 +114,10 @@ func (s *study) addTreatments(list []experiment.Treatment) {
 		for _, n := range s.exp.Clients[:t.Setting.Clients] {
 			one.addresses += addressesOf(s.topology, n)
 		}
-		one.ports = min(one.addresses*t.Setting.Sockets*t.Setting.VIPs, t.Setting.Queries*t.Setting.Clients)
+		one.ports = t.Setting.Queries * t.Setting.Clients
+		if !t.Setting.Fresh {
+			one.ports = min(one.ports, one.addresses*t.Setting.Sockets*t.Setting.VIPs)
+		}
 		for _, w := range t.Setting.Weights {
 			if w > 0 {
 				one.usable++

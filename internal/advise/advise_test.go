@@ -116,11 +116,14 @@ func cases(t *testing.T) map[string]string {
 	oneClient := []string{"count = 2", "count = 1"}
 	join := func(lists ...[]string) string { return with(t, slices.Concat(lists...)...) }
 	return map[string]string{
-		"one-port":       join(oneVIP, oneClient, []string{"sockets = 20", "sockets = 2", aa, whole, "iterations = 20", "iterations = 21"}),
-		"active-udp":     with(t, two, `values = ["sed", "nq", "ovf", "rr"]`, aa, whole, "iterations = 20", "iterations = 21"),
-		"one-vip":        join(oneVIP, []string{two, `values = ["dh", "lblc"]`, aa, whole, "iterations = 20", "iterations = 21"}),
-		"one-client":     join(oneClient, []string{two, `values = ["sh", "mh"]`, aa, whole, "iterations = 20", "iterations = 21"}),
-		"ops-least":      with(t, "one_packet = false", "one_packet = true", two, `values = ["rr", "wlc"]`),
+		"one-port":      join(oneVIP, oneClient, []string{"sockets = 20", "sockets = 2", aa, whole, "iterations = 20", "iterations = 21"}),
+		"active-udp":    with(t, two, `values = ["sed", "nq", "ovf", "rr"]`, aa, whole, "iterations = 20", "iterations = 21"),
+		"one-vip":       join(oneVIP, []string{two, `values = ["dh", "lblc"]`, aa, whole, "iterations = 20", "iterations = 21"}),
+		"one-client":    join(oneClient, []string{two, `values = ["sh", "mh"]`, aa, whole, "iterations = 20", "iterations = 21"}),
+		"ops-least":     with(t, "one_packet = false", "one_packet = true", two, `values = ["rr", "wlc"]`),
+		"fresh-packets": with(t, "one_packet = false", "one_packet = true", two, `values = ["rr", "wrr"]`, `load "dnsperf"`, `load "lvslab"`, "sockets = 20", `sockets = "fresh"`),
+		"one-at-a-time": with(t, "one_packet = false", "protocol   = \"tcp\"", two, `values = ["sed", "nq", "rr"]`, `load "dnsperf"`, `load "lvslab"`,
+			"sockets = 20", "sockets = \"fresh\"\n    window  = 1", aa, whole, "iterations = 20", "iterations = 21"),
 		"thresholds":     with(t, "tunnel   = tunnel.t", "tunnel   = tunnel.t\n    upper    = 10"),
 		"one-persistent": join(oneClient, []string{"  real_server {", "  persistence { timeout = \"60s\" }\n  real_server {"}),
 		"big-answers":    with(t, `values = ["192.0.2.1"]`, `values = [for i in range(40) : "192.0.2.${i}"]`),

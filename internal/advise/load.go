@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/lvslab/lvslab/internal/lang"
 )
 
 var pacedTime = Rule{
@@ -26,21 +28,24 @@ var pacedTime = Rule{
 var closedLoop = Rule{
 	ID:    "closed-loop",
 	Title: "Latency from a closed loop",
-	Why: "Without a rate dnsperf keeps up to 100 queries outstanding and sends the next when one is answered: " +
+	Why: "Without a rate a generator keeps a number of queries outstanding (dnsperf 100, lvslab its window) and sends the next when one is answered: " +
 		"mean latency is outstanding ÷ answers a second, so latency and rate are one number, and queueing in the generator is part of it.",
 	find: func(s *study) []Advice {
 		list := s.which(func(t treatment) bool { return t.Setting.Rate == 0 })
 		if len(list) == 0 {
 			return nil
 		}
-		return []Advice{{Text: "without a rate latency is outstanding ÷ answers a second", Fix: "for latency set rate",
-			Range: s.at("queries")}}
+		fix := "for latency set rate"
+		if s.exp.Load.Kind == lang.LoadLVSLab {
+			fix = `for latency set mode = "open" and rate`
+		}
+		return []Advice{{Text: "without a rate latency is outstanding ÷ answers a second", Fix: fix, Range: s.at("queries")}}
 	},
 }
 
 // Sizes of answers over UDP. Without EDNS 512 bytes (RFC 1035, 4.2.1); with it
-// BIND 9.18 answers up to max-udp-size, 1232 by default. Our dnsperf sends no
-// EDNS option.
+// BIND 9.18 answers up to max-udp-size, 1232 by default. Neither dnsperf here
+// nor the own generator sends an EDNS option.
 const (
 	plainAnswer = 512
 	ednsAnswer  = 1232
@@ -49,7 +54,7 @@ const (
 var bigAnswers = Rule{
 	ID:    "big-answers",
 	Title: "Answers that do not fit into UDP, and no TCP",
-	Why: "Without EDNS, which dnsperf does not send here, an answer over 512 bytes is cut off (TC=1); with EDNS BIND cuts at 1232. " +
+	Why: "Without EDNS, which neither generator sends, an answer over 512 bytes is cut off (TC=1); with EDNS BIND cuts at 1232. " +
 		"A client then asks again by TCP, and a VIP without a TCP service resets that. Truncated answers are not counted as ok.",
 	find: func(s *study) []Advice {
 		udp := s.which(func(t treatment) bool { return t.Setting.Protocol == "udp" })

@@ -3,6 +3,8 @@ package advise
 import (
 	"fmt"
 	"slices"
+
+	"github.com/lvslab/lvslab/internal/lang"
 )
 
 var onePort = Rule{
@@ -79,6 +81,32 @@ var onePacketLeast = Rule{
 	}, func(s *study, list []treatment) Advice {
 		return Advice{Text: fmt.Sprintf("with one_packet %s %s nothing to count", schedulersOf(list), verb(list, "has", "have")),
 			Fix: "use rr or wrr with one_packet", Range: s.at("one_packet")}
+	}),
+}
+
+var freshPackets = Rule{
+	ID:    "fresh-packets",
+	Title: "One-packet scheduling with a source port for each query",
+	Why: "With a port of its own every query is a decision already, so one_packet changes nothing about how many decisions there are: " +
+		"what differs is that no entry is left, which lc and wlc count and a removed backend keeps.",
+	find: where(func(t treatment) bool { return t.Setting.OnePacket && t.Setting.Fresh && t.usable > 1 },
+		func(s *study, list []treatment) Advice {
+			return Advice{Text: fmt.Sprintf("sockets = \"fresh\" and one_packet in %d of %s", len(list), count(len(s.treatments), "treatment")),
+				Fix: "one_packet = false, or a number of sockets", Range: s.at("one_packet")}
+		}),
+}
+
+var oneAtATime = Rule{
+	ID:    "one-at-a-time",
+	Title: "A scheduler that counts active connections, with one connection at a time",
+	Why: "sed, nq and ovf look at active connections only. With a connection for each query and a window of 1 the last connection has ended before the next one begins, " +
+		"so every backend looks idle, as with UDP (measured: all connections go to the list head).",
+	find: where(func(t treatment) bool {
+		s := t.Setting
+		return s.Protocol == "tcp" && s.Fresh && s.Mode == lang.ModeClosed && s.Window == 1 && t.usable > 1 && slices.Contains([]string{"sed", "nq", "ovf"}, s.Scheduler)
+	}, func(s *study, list []treatment) Advice {
+		return Advice{Text: fmt.Sprintf("with one connection at a time %s always %s one backend", schedulersOf(list), verb(list, "uses", "use")),
+			Fix: "a larger window, or sockets = 30 that are kept open", Range: s.at("window")}
 	}),
 }
 

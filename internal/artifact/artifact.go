@@ -30,6 +30,10 @@ const (
 	RawDir          = "raw"
 	// QueriesFile is the name of the table of queries in every raw/<run_id>/.
 	QueriesFile = "queries.csv"
+	// GeneratorFile is the record of lvslab's own load generator in raw/<run_id>/,
+	// GeneratorSummaryFile what it comes to beside the capture.
+	GeneratorFile        = "generator.csv"
+	GeneratorSummaryFile = "generator.json"
 	// LatestLink is the symbolic link in results/<lab>/ to the newest sealed result.
 	LatestLink = "latest"
 	// PartialSuffix ends the name of a result that is not sealed.

@@ -11,8 +11,18 @@ import (
 	"strings"
 )
 
-// querySchemaFile is the Table Schema that the resources of all queries.csv share.
-const querySchemaFile = RawDir + "/queries.schema.json"
+// rawTable is a table that runs may have in raw/<run_id>/. The resources of one
+// kind share a Table Schema.
+type rawTable struct {
+	file, schema, prefix string
+	fields               map[string]dpField
+	source               string
+}
+
+var rawTables = []rawTable{
+	{QueriesFile, RawDir + "/queries.schema.json", "queries-", queryFields, "client capture"},
+	{GeneratorFile, RawDir + "/generator.schema.json", "generator-", generatorFields, "load generator"},
+}
 
 // dpField is a field of a Frictionless Table Schema; unit and source are our
 // own properties, which the standard allows.
@@ -20,6 +30,8 @@ type dpField struct {
 	Name        string         `json:"name"`
 	Type        string         `json:"type"`
 	Format      string         `json:"format,omitempty"`
+	TrueValues  []string       `json:"trueValues,omitempty"`
+	FalseValues []string       `json:"falseValues,omitempty"`
 	Unit        string         `json:"unit,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Source      string         `json:"source,omitempty"`
@@ -66,7 +78,8 @@ type dpPackage struct {
 }
 
 // dataPackage describes the tables of the result in dir: datapackage.json (a
-// Frictionless Tabular Data Package) and the schema that all queries.csv share.
+// Frictionless Tabular Data Package) and the schemas that the tables of all runs
+// share.
 func dataPackage(dir, lab, run string, factors []string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	p := dpPackage{Profile: "tabular-data-package", Name: packageName(lab + "-" + run),
@@ -83,20 +96,22 @@ func dataPackage(dir, lab, run string, factors []string) (map[string][]byte, err
 		return nil, err
 	}
 	for _, e := range raw {
-		path := filepath.Join(dir, RawDir, e.Name(), QueriesFile)
-		if _, err := os.Stat(path); err != nil {
-			continue // a run that was cut short may have none
-		}
-		if out[querySchemaFile] == nil {
-			schema, err := querySchema(path)
-			if err != nil {
-				return nil, err
+		for _, t := range rawTables {
+			path := filepath.Join(dir, RawDir, e.Name(), t.file)
+			if _, err := os.Stat(path); err != nil {
+				continue // another generator, or a run that was cut short
 			}
-			if out[querySchemaFile], err = indent(schema); err != nil {
-				return nil, err
+			if out[t.schema] == nil {
+				schema, err := t.describe(path)
+				if err != nil {
+					return nil, err
+				}
+				if out[t.schema], err = indent(schema); err != nil {
+					return nil, err
+				}
 			}
+			p.Resources = append(p.Resources, tableResource(packageName(t.prefix+e.Name()), RawDir+"/"+e.Name()+"/"+t.file, t.schema))
 		}
-		p.Resources = append(p.Resources, tableResource(packageName("queries-"+e.Name()), RawDir+"/"+e.Name()+"/"+QueriesFile, querySchemaFile))
 	}
 	out[DataPackageFile], err = indent(p)
 	return out, err
@@ -123,8 +138,8 @@ func schemaOf[T any](columns []column[T]) dpSchema {
 	return s
 }
 
-// querySchema describes the columns that a queries.csv has, by its header line.
-func querySchema(path string) (dpSchema, error) {
+// describe describes the columns that such a table has, by its header line.
+func (t rawTable) describe(path string) (dpSchema, error) {
 	s := dpSchema{MissingValues: []string{""}}
 	f, err := os.Open(path)
 	if err != nil {
@@ -139,8 +154,8 @@ func querySchema(path string) (dpSchema, error) {
 		return s, fmt.Errorf("read %s: %w", path, err)
 	}
 	for _, name := range head {
-		f := dpField{Name: name, Type: "string", Source: "client capture"}
-		if known, ok := queryFields[name]; ok {
+		f := dpField{Name: name, Type: "string", Source: t.source}
+		if known, ok := t.fields[name]; ok {
 			known.Name, known.Source = name, f.Source
 			f = known
 		}

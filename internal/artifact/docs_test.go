@@ -27,6 +27,12 @@ func TestDocumentedColumns(t *testing.T) {
 		f.Name = name
 		fields[QueriesFile] = append(fields[QueriesFile], f)
 	}
+	for _, name := range []string{"n", "client", "port", "vip", "protocol", "id", "name", "type", "scheduled", "started", "sent",
+		"result", "latency_s", "rcode", "truncated", "source", "backend", "duplicates"} {
+		f := generatorFields[name]
+		f.Name = name
+		fields[GeneratorFile] = append(fields[GeneratorFile], f)
+	}
 	b, err := os.ReadFile(docsFile)
 	must(t, err)
 	text := string(b)

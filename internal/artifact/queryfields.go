@@ -23,3 +23,26 @@ var queryFields = map[string]dpField{
 	"query_ip_bytes":  {Type: "integer", Unit: "B", Description: "IP bytes of the query"},
 	"answer_ip_bytes": {Type: "integer", Unit: "B", Description: "IP bytes of that answer"},
 }
+
+// generatorFields describes the columns of generator.csv, one row a query of
+// lvslab's own load generator; package load writes it, too.
+var generatorFields = map[string]dpField{
+	"n":          {Type: "integer", Description: "place of the query in the list of its process, from 1; rows are in order of their start"},
+	"client":     {Type: "string", Description: "source address"},
+	"port":       {Type: "integer", Description: "source port, chosen beforehand"},
+	"vip":        {Type: "string", Description: "destination address"},
+	"protocol":   {Type: "string", Description: "udp or tcp"},
+	"id":         {Type: "integer", Description: "DNS id"},
+	"name":       {Type: "string", Description: "name asked for, lower case, with final dot"},
+	"type":       {Type: "string", Description: "record type asked for"},
+	"scheduled":  {Type: "datetime", Format: "any", Description: "when the query was due by its rate, UTC, nanoseconds; empty without a rate"},
+	"started":    {Type: "datetime", Format: "any", Description: "when it was begun, with fresh ports over TCP the connection; empty when the load was cut before"},
+	"sent":       {Type: "datetime", Format: "any", Description: "right before the query itself was handed to the kernel; empty when it could not be sent"},
+	"result":     {Type: "string", Description: "answered, late, timeout, closed (the connection ended first), refused, failed (it could not be sent) or unsent (the load was cut)"},
+	"latency_s":  {Type: "number", Unit: "s", Description: "from sent to the first answer in the generator's hands; empty without one"},
+	"rcode":      {Type: "string", Description: "rcode of that answer"},
+	"truncated":  {Type: "boolean", TrueValues: []string{"true"}, FalseValues: []string{"false"}, Description: "whether it has the TC bit"},
+	"source":     {Type: "string", Description: "source address of that answer"},
+	"backend":    {Type: "string", Description: "node that sent it, by the source MAC that the generator saw itself; empty when it did not"},
+	"duplicates": {Type: "integer", Unit: "answers", Description: "further answers while the socket was open"},
+}

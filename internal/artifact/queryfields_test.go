@@ -8,17 +8,23 @@ import (
 	"github.com/lvslab/lvslab/internal/load"
 )
 
-func TestEveryColumnOfQueriesIsDescribed(t *testing.T) {
-	var b bytes.Buffer
-	must(t, load.WriteQueries(&b, nil))
-	head, err := csv.NewReader(&b).Read()
-	must(t, err)
-	for _, name := range head {
-		if f, ok := queryFields[name]; !ok || f.Description == "" || f.Type == "" {
-			t.Errorf("column %s of %s is not described", name, QueriesFile)
+func TestEveryColumnOfRawTablesIsDescribed(t *testing.T) {
+	for _, table := range rawTables {
+		var b bytes.Buffer
+		if table.file == QueriesFile {
+			must(t, load.WriteQueries(&b, nil))
+		} else {
+			must(t, load.WriteRecord(&b, nil))
 		}
-	}
-	if len(head) != len(queryFields) {
-		t.Errorf("%d columns, %d described", len(head), len(queryFields))
+		head, err := csv.NewReader(&b).Read()
+		must(t, err)
+		for _, name := range head {
+			if f, ok := table.fields[name]; !ok || f.Description == "" || f.Type == "" {
+				t.Errorf("column %s of %s is not described", name, table.file)
+			}
+		}
+		if len(head) != len(table.fields) {
+			t.Errorf("%s: %d columns, %d described", table.file, len(head), len(table.fields))
+		}
 	}
 }

@@ -14,7 +14,7 @@ type Run struct {
 	PrevTreatment string
 	Factors       map[string]string // factor name → value, one column each
 	Protocol      string
-	LoadMode      string // dnsperf
+	LoadMode      string // dnsperf, lvslab-closed, lvslab-open
 	StartedAt     time.Time
 
 	QueriesPlanned     int

@@ -11,6 +11,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/load"
 )
 
@@ -34,8 +35,11 @@ type measured struct {
 	cast         *cast
 	before       *baseline
 	processes    []process
-	started      time.Time // of the load, on the host's clock
-	loads        []loadResult
+	started      time.Time    // of the load, on the host's clock
+	loads        []loadResult // of dnsperf
+	own          []ownResult  // of the agent's generator
+	record       []load.Asked // what it saw, all processes
+	judged       load.Own     // what it says, beside the capture
 	captures     map[addr.Noun]proto.CaptureResult
 	stats        proto.IPVSStats
 	after        map[addr.Noun]proto.CounterSet
@@ -68,9 +72,12 @@ type loadResult struct {
 // sent until then is still measured.
 func (m *machinery) drive(ctx context.Context, out *measured) error {
 	all := out.processes
-	out.loads = make([]loadResult, len(all))
 	errs := make([]error, len(all))
 	out.started = time.Now()
+	if out.trial.Treatment.Setting.Load == lang.LoadLVSLab {
+		return m.generate(ctx, out)
+	}
+	out.loads = make([]loadResult, len(all))
 	var wg sync.WaitGroup
 	for i, p := range all {
 		wg.Go(func() {
@@ -145,6 +152,9 @@ func (m *machinery) match(out *measured) error {
 		parts = append(parts, matched)
 	}
 	out.matched = load.Merge(parts...)
+	if len(out.own) > 0 {
+		m.witness(out)
+	}
 	out.summary = load.Summarise(out.matched.Queries, s.Within)
 	return nil
 }

@@ -86,7 +86,15 @@ func applyOnePacket(s *Setting, v cty.Value, _ scope) error {
 	return nil
 }
 
-func applySockets(s *Setting, v cty.Value, _ scope) (err error) {
+func applySockets(s *Setting, v cty.Value, in scope) (err error) {
+	if word, notWord := asString(v); notWord == nil && word == lang.SocketsFresh {
+		if in.exp.Load.Kind != lang.LoadLVSLab {
+			return fmt.Errorf(`needs load "lvslab": dnsperf opens its sockets once`)
+		}
+		s.Sockets, s.Fresh = 0, true
+		return nil
+	}
+	s.Fresh = false
 	s.Sockets, err = asInt(v, 1, maxSockets)
 	return err
 }

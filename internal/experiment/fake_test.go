@@ -16,6 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/load"
 	"github.com/lvslab/lvslab/internal/topo"
 )
 
@@ -57,8 +58,12 @@ type fakeLab struct {
 	onRenew   func(n int) error                            // called when machines are made anew, n from 1
 	renewals  int
 	callCount map[string]int
-	exit      int    // of dnsperf
-	status    string // of dnsperf, after its report
+	exit      int                // of dnsperf
+	record    func([]load.Asked) // changes what the agent's generator writes down
+	status    string             // of dnsperf, after its report
+	cutLoad   string             // why the agent's generator ended early
+	// onLoadSpec is called with what the agent's generator is asked for.
+	onLoadSpec func(proto.DNSLoadSpec)
 }
 
 type flow struct {
@@ -161,7 +166,7 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 			return nil, err
 		}
 	}
-	if e.Op == proto.DNSPerf.Op && f.onLoad != nil {
+	if (e.Op == proto.DNSPerf.Op || e.Op == proto.DNSLoad.Op) && f.onLoad != nil {
 		f.onLoad()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -199,6 +204,8 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 		return f.captureStop(n, args(f.t, e, proto.CaptureRef{}))
 	case proto.DNSPerf.Op:
 		return f.dnsperf(n, args(f.t, e, proto.DNSPerfSpec{}))
+	case proto.DNSLoad.Op:
+		return f.dnsload(n, args(f.t, e, proto.DNSLoadSpec{}))
 	}
 	return nil, guestError(proto.CodeUnsupported, e.Op, "the fake has no such call")
 }

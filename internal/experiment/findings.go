@@ -9,13 +9,15 @@ import (
 	"github.com/lvslab/lvslab/internal/load"
 )
 
-// Flags of a run beside the named gaps of [load.Ladder]. The first four are
-// outcomes; those from FlagCaptureDropped on make the run invalid.
+// Flags of a run beside the named gaps of [load.Ladder]. Those before
+// FlagCaptureDropped are outcomes; those from it on make the run invalid.
 const (
 	FlagDuplicateAnswers = "duplicate_answers" // more answers than queries
 	FlagICMPErrors       = "icmp_errors"       // a client received ICMP errors about its queries
 	FlagPastDirector     = "past_director"     // queries left the client for another MAC than the director's
 	FlagUnmatchedAnswers = "unmatched_answers" // answers to queries that the capture does not hold
+	FlagNotTaken         = "not_taken"         // answered in time at the client's NIC, and the generator did not get it in time
+	FlagDeadlinesMissed  = "deadlines_missed"  // queries of an open loop left when the next one was due, or later
 
 	FlagCaptureDropped    = "capture_dropped"    // outcomes are incomplete
 	FlagCountersUnsettled = "counters_unsettled" // IPVS's counters did not come to rest
@@ -52,11 +54,11 @@ func (out *measured) judge(f *findings, r artifact.Run, reports reportSum) {
 	}
 	switch {
 	case reports.interrupted:
-		f.broken(FlagCutShort, "dnsperf was stopped after %d of %d queries", reports.sent, r.QueriesPlanned)
+		f.broken(FlagCutShort, "the generator was stopped after %d of %d queries", reports.sent, r.QueriesPlanned)
 	case reports.complete && reports.sent < r.QueriesPlanned:
-		f.broken(FlagCutShort, "dnsperf sent %d of %d queries", reports.sent, r.QueriesPlanned)
+		f.broken(FlagCutShort, "the generator sent %d of %d queries", reports.sent, r.QueriesPlanned)
 	case !reports.complete && len(out.cut) == 0:
-		f.broken(FlagCutShort, "dnsperf left no report")
+		f.broken(FlagCutShort, "the generator left no report")
 	}
 	for _, p := range out.cast.only(out.trial.Treatment.Setting.Clients) {
 		if n := out.captures[p.noun].Dropped; n > 0 {
@@ -67,9 +69,10 @@ func (out *measured) judge(f *findings, r artifact.Run, reports reportSum) {
 		f.broken(FlagCountersUnsettled, "IPVS's counters did not settle within %s", settleWithin)
 	}
 	if reports.complete && reports.sent < r.QueriesSent {
-		f.broken(FlagCountsContradict, "dnsperf sent %d queries, the capture holds %d", reports.sent, r.QueriesSent)
+		f.broken(FlagCountsContradict, "the generator sent %d queries, the capture holds %d", reports.sent, r.QueriesSent)
 	}
 	out.judgeTraffic(f)
+	out.judgeGenerator(f)
 	if !f.invalid { // else the ladder would only repeat what is known
 		out.judgeLadder(f, reports)
 	}

@@ -53,27 +53,25 @@ func newMachinery(lab *Lab, e lang.Experiment, c *cast) (*machinery, error) {
 	return m, nil
 }
 
-// process is one dnsperf of one client.
+// process is one load generator of one client.
 type process struct {
 	client addr.Noun
+	device string // of the client, on the VIP's network
 	load.Job
 	bound time.Duration // it is killed after this
 }
 
-// processes are the dnsperf processes of a run, those of one client one after
+// processes are the generators of a run, those of one client one after
 // the other.
 func (m *machinery) processes(c *cast, s Setting) ([]process, error) {
 	var out []process
 	for _, p := range c.only(s.Clients) {
-		jobs, err := load.DNSPerf{
-			VIPs: c.service.VIPs[:s.VIPs], Port: c.service.Port, From: p.addresses, Protocol: s.Protocol,
-			Questions: m.questions, Queries: s.Queries, Sockets: s.Sockets, Rate: s.Rate, Timeout: s.Within, Dir: guestDir,
-		}.Jobs()
+		jobs, err := m.jobs(c, p, s)
 		if err != nil {
 			return nil, err
 		}
 		for _, j := range jobs {
-			out = append(out, process{p.noun, j, loadBound(s, j.Queries, s.Rate/float64(len(jobs)))})
+			out = append(out, process{p.noun, p.device, j, loadBound(s, j.Queries, s.Rate/float64(len(jobs)))})
 		}
 	}
 	return out, nil
@@ -114,6 +112,13 @@ func loadBound(s Setting, queries int, rate float64) time.Duration {
 	if rate > 0 {
 		paced = time.Duration(float64(queries) / rate * float64(time.Second))
 	}
-	windows := time.Duration(queries/outstanding + 2)
+	window := outstanding
+	if s.Load != "" && s.Mode == lang.ModeClosed {
+		window = s.Window
+	}
+	windows := time.Duration(queries/window + 2)
+	if s.Mode == lang.ModeOpen {
+		windows = 2 // nothing waits for answers but the end
+	}
 	return 30*time.Second + paced + windows*s.Within
 }

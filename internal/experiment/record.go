@@ -42,7 +42,10 @@ func (w writer) Record(run artifact.Run, backends []artifact.BackendRow, raw map
 
 // raw makes the files of raw/<run_id>/.
 func (out *measured) raw(notes []string) (map[string][]byte, error) {
-	files := map[string][]byte{"dnsperf.txt": out.dnsperfText(), "conns.csv": connsCSV(out.stats.Conns)}
+	files := map[string][]byte{"conns.csv": connsCSV(out.stats.Conns)}
+	if err := out.addGenerator(files); err != nil {
+		return nil, err
+	}
 	var queries bytes.Buffer
 	if err := load.WriteQueries(&queries, out.matched.Queries); err != nil {
 		return nil, fmt.Errorf("queries.csv: %w", err)

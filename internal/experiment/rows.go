@@ -16,7 +16,7 @@ func runRow(t Trial) artifact.Run {
 	return artifact.Run{
 		RunID: t.RunID, Experiment: t.Experiment, TreatmentID: t.Treatment.ID,
 		Block: t.Block, Order: t.Order, PrevTreatment: t.PrevTreatment, Factors: t.Treatment.Factors,
-		Protocol: s.Protocol, LoadMode: "dnsperf", QueriesPlanned: s.Queries * s.Clients,
+		Protocol: s.Protocol, LoadMode: s.loadMode(), QueriesPlanned: s.Queries * s.Clients,
 	}
 }
 
@@ -83,7 +83,7 @@ func (out *measured) outcomes(r *artifact.Run) {
 	}
 }
 
-// unseen accounts for queries that dnsperf sent and that never left the
+// unseen accounts for queries that the generator sent and that never left the
 // client's NIC, lost to netem on its own egress: the capture cannot show them,
 // and without this a lossy treatment would look complete.
 func (out *measured) unseen(r *artifact.Run, reports reportSum) {
@@ -93,7 +93,7 @@ func (out *measured) unseen(r *artifact.Run, reports reportSum) {
 	}
 }
 
-// reportSum is what all dnsperf processes of a run say together.
+// reportSum is what all generators of a run say together.
 type reportSum struct {
 	complete        bool // each process has left a report
 	interrupted     bool // one of them had to be stopped
@@ -103,6 +103,9 @@ type reportSum struct {
 
 // reports reads dnsperf's own figures into the row.
 func (out *measured) reports(r *artifact.Run) reportSum {
+	if len(out.own) > 0 {
+		return out.ownReport()
+	}
 	sum := reportSum{complete: len(out.loads) > 0}
 	for _, l := range out.loads {
 		rep, err := load.ParseReport(l.result.Stdout)

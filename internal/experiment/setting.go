@@ -36,10 +36,16 @@ type Setting struct {
 	// Order is the kernel's list: position p, 0 = head, holds real server Order[p].
 	Order []int `json:"order"`
 
-	Queries int           `json:"queries"` // per client
-	Sockets int           `json:"sockets"` // source ports of one dnsperf process
-	Rate    float64       `json:"rate"`    // queries a second and client, 0 = as fast as answers come
-	Within  time.Duration `json:"within"`  // an answer that takes longer is late
+	// Load is the generator when it is not dnsperf, Mode and Window are its own.
+	Load   string `json:"load,omitempty"`   // lvslab
+	Mode   string `json:"mode,omitempty"`   // closed or open
+	Window int    `json:"window,omitempty"` // queries outstanding in a closed loop
+
+	Queries int           `json:"queries"`         // per client
+	Sockets int           `json:"sockets"`         // source ports of one process, 0 with Fresh
+	Fresh   bool          `json:"fresh,omitempty"` // a source port of its own for each query
+	Rate    float64       `json:"rate"`            // queries a second and client, 0 = as fast as answers come
+	Within  time.Duration `json:"within"`          // an answer that takes longer is late
 
 	Clients int `json:"clients"` // the first n of the experiment's
 	VIPs    int `json:"vips"`    // the first n of the service's
@@ -59,7 +65,10 @@ func declaredSetting(t *lang.Topology, svc lang.Service, e lang.Experiment) Sett
 	if s.Within <= 0 {
 		s.Within = defaultAnswerTimeout
 	}
-	if s.Sockets < 1 {
+	if e.Load.Kind == lang.LoadLVSLab {
+		s.Load, s.Mode, s.Window, s.Fresh = e.Load.Kind, e.Load.Mode, e.Load.Window, e.Load.Fresh
+	}
+	if s.Sockets < 1 && !s.Fresh {
 		s.Sockets = 1
 	}
 	for i, r := range svc.RealServers {

@@ -176,8 +176,11 @@ func mostProcesses(t *lang.Topology, e lang.Experiment, s Setting) int {
 // compatible refuses combinations that the kernel would take without an error
 // and that would then not be what they say.
 func compatible(s Setting, svc lang.Service, processes int) error {
+	if err := possible(s, processes); err != nil {
+		return err
+	}
 	switch {
-	case s.Rate != math.Trunc(s.Rate/float64(processes))*float64(processes):
+	case s.Load == "" && s.Rate != math.Trunc(s.Rate/float64(processes))*float64(processes):
 		return fmt.Errorf("dnsperf is paced in whole queries a second, and a client runs %d of them: %v a second is no multiple of that", processes, s.Rate)
 	case s.OnePacket && s.Protocol == "tcp":
 		return fmt.Errorf("one_packet acts on UDP only")

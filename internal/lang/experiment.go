@@ -3,6 +3,7 @@ package lang
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
@@ -60,11 +61,12 @@ func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 
 func (r *reader) load(protocol string) Load {
 	l := Load{Kind: r.b.label, Range: r.b.rng}
-	if l.Kind != "dnsperf" {
-		r.complain("", "Unknown load generator", suggest(l.Kind, []string{"dnsperf"}, "The only one is"), "There is no load %q.", l.Kind)
+	if !slices.Contains(LoadKinds, l.Kind) {
+		r.complain("", "Unknown load generator", suggest(l.Kind, LoadKinds, "Generators are"), "There is no load %q.", l.Kind)
 	}
 	l.Queries = int(r.whole("queries", 1000, 1, maxQueries))
-	l.Sockets = int(r.whole("sockets", 1, 1, maxSockets))
+	l.Sockets, l.Fresh = r.sockets(l.Kind)
+	r.own(&l)
 	l.Timeout = r.duration("timeout", 5*time.Second, time.Millisecond, maxLoadWait)
 	l.Rate = r.real("rate", 0, 0, maxRate)
 	l.Protocol = r.oneOf("protocol", protocol, "udp", "tcp")
@@ -89,7 +91,7 @@ var factorKinds = map[string]factorKind{
 		})
 	}},
 	"one_packet": {"true or false", func(v cty.Value) (cty.Value, string) { return converted(v, cty.Bool) }},
-	"sockets":    {"a whole number from 1 to 256", wholeValue(1, maxSockets)},
+	"sockets":    {`a whole number from 1 to 256, or "fresh"`, socketsValue},
 	"queries":    {"a whole number, 1 or more", wholeValue(1, maxQueries)},
 	"clients":    {"a whole number, 1 or more", wholeValue(1, maxInstances)},
 	"vips":       {"a whole number, 1 or more", wholeValue(1, maxInstances)},

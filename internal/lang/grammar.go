@@ -167,7 +167,7 @@ func (p *parser) complete(b *block, hb *hclsyntax.Block, meant map[string]bool) 
 func (n nestedSpec) usage() string {
 	switch n.spec {
 	case loadSpec:
-		return `load "dnsperf"`
+		return `load "dnsperf" or load "lvslab"`
 	}
 	return n.spec.name
 }

@@ -96,7 +96,7 @@ var (
 		opt(phaseArguments, "weight", "upper", "lower", "port"))}
 	persistenceSpec = &blockSpec{name: "persistence", args: opt(phaseArguments, "timeout", "netmask")}
 	factorSpec      = &blockSpec{name: "factor", label: "the argument that is varied", args: req(phaseArguments, "values")}
-	loadSpec        = &blockSpec{name: "load", label: "the load generator", args: opt(phaseArguments, "queries", "sockets", "timeout", "rate", "protocol")}
+	loadSpec        = &blockSpec{name: "load", label: "the load generator", args: opt(phaseArguments, "queries", "sockets", "timeout", "rate", "protocol", "mode", "window")}
 	controlsSpec    = &blockSpec{name: "controls", args: opt(phaseArguments, "aa", "direct", "rotate")}
 )
 

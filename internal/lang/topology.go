@@ -192,9 +192,12 @@ type Factor struct {
 
 // Load is the load generator's block.
 type Load struct {
-	Kind     string // dnsperf
+	Kind     string // dnsperf or lvslab
 	Queries  int    // per client and run
-	Sockets  int    // source ports
+	Sockets  int    // source ports, 0 with Fresh
+	Fresh    bool   // a source port of its own for each query; lvslab only
+	Mode     string // closed or open; lvslab only
+	Window   int    // queries outstanding in a closed loop; lvslab only
 	Timeout  time.Duration
 	Rate     float64 // queries a second, 0 = as fast as answers come
 	Protocol string  // udp or tcp

@@ -38,6 +38,7 @@ func (r *rules) experiment(x Experiment) {
 	if x.Load.Protocol != s.Protocol && !r.d.arg(s.Noun, "protocol") && !r.d.arg(x.Noun, "load[0].protocol") && !varied["protocol"] {
 		r.fail(x.Noun, "load[0].protocol", x.Load.Range, "Protocols differ", "Use the service's protocol, or another service.", "The load of %s speaks %s, but %s is a %s service.", x.Noun, x.Load.Protocol, s.Noun, s.Protocol)
 	}
+	r.load(x, varied)
 	r.queries(x, s)
 }
 

@@ -203,6 +203,10 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	ports, err := a.sourcePorts()
+	if err != nil {
+		return nil, err
+	}
 	addresses := map[string]string{}
 	for slot, ip := range a.study.addresses {
 		addresses[slot] = ip.String()
@@ -219,7 +223,10 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 		Needs     *demand           `json:"needs,omitempty"`
 		// Planned are the decisions that the model of IPVS is certain of.
 		Planned map[string]map[string]int `json:"planned_decisions,omitempty"`
-	}{1, a.study.topology.Lab.Name, addresses, a.moves(), changes, a.changes.Totals(), len(a.todo), trials, a.demand(), planned}, "", "  ")
+		// Ports are the source ports of lvslab's own generator, by experiment and
+		// client address, in order of use.
+		Ports map[string]map[string][]uint16 `json:"source_ports,omitempty"`
+	}{1, a.study.topology.Lab.Name, addresses, a.moves(), changes, a.changes.Totals(), len(a.todo), trials, a.demand(), planned, ports}, "", "  ")
 }
 
 // showOnly makes the plan and shows it, without lock and effect.

@@ -87,6 +87,26 @@ func (a *applying) planned() (map[string]map[string]int, error) {
 	return out, nil
 }
 
+// sourcePorts are the ports that are known before the runs, by experiment and
+// client address.
+func (a *applying) sourcePorts() (map[string]map[string][]uint16, error) {
+	out := map[string]map[string][]uint16{}
+	for _, e := range a.study.topology.Experiments {
+		var treatments []experiment.Treatment
+		for _, t := range a.list.of(e) {
+			treatments = append(treatments, t.Treatment)
+		}
+		ports, err := experiment.PortsUsed(a.study.topology, e, treatments)
+		if err != nil {
+			return nil, err
+		}
+		if len(ports) > 0 {
+			out[e.Noun.Name()] = ports // as trials name it
+		}
+	}
+	return out, nil
+}
+
 // planKey is equal for runs of the same treatment with the same list.
 func planKey(t experiment.Trial) string {
 	return fmt.Sprint(t.Treatment.ID, t.Treatment.Setting.Order)

@@ -15,7 +15,7 @@ import (
 	"github.com/lvslab/lvslab/internal/lang"
 )
 
-// bench is a run on the model: services, and dnsperf processes that ask.
+// bench is a run on the model: services, and load generators that ask.
 type bench struct {
 	services  []proto.IPVSService
 	sysctls   map[string]string // full names
@@ -25,13 +25,14 @@ type bench struct {
 	impaired  bool         // the way to the director loses, copies or reorders
 }
 
-// process is one dnsperf: it walks its sockets in turn, a query each.
+// process is one load generator: it walks its sockets in turn, a query each.
 type process struct {
 	client  netip.Addr
 	vip     netip.AddrPort
 	queries int
 	sockets int
 	gap     time.Duration // between its queries
+	ports   []uint16      // of its sockets; nil = the client's kernel draws them
 }
 
 // opened is the number of sockets that carry something. All TCP connections are
@@ -49,7 +50,7 @@ const closedLoop = 100 * time.Microsecond
 
 // processes are those that internal/load starts: for each client one for each
 // pair of its addresses and the VIPs.
-func processes(t *lang.Topology, e lang.Experiment, svc lang.Service, s experiment.Setting) []process {
+func processes(t *lang.Topology, e lang.Experiment, svc lang.Service, s experiment.Setting) ([]process, error) {
 	var out []process
 	for _, n := range e.Clients[:s.Clients] {
 		m, ok := t.Machine(n)
@@ -67,13 +68,21 @@ func processes(t *lang.Topology, e lang.Experiment, svc lang.Service, s experime
 			if queries < 1 {
 				break
 			}
-			out = append(out, process{
+			p := process{
 				client: from[i/s.VIPs], vip: netip.AddrPortFrom(svc.VIPs[i%s.VIPs], svc.Port),
 				queries: queries, sockets: s.Sockets, gap: gap,
-			})
+			}
+			if s.Fresh {
+				p.sockets = queries
+			}
+			var err error
+			if p.ports, err = experiment.SourcePorts(e, s, p.client, i%s.VIPs, queries); err != nil {
+				return nil, err
+			}
+			out = append(out, p)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // rotates are the schedulers whose choice depends on the ones before.
@@ -85,13 +94,13 @@ func (b *bench) kind() Kind {
 	switch {
 	case s.Scheduler == "twos":
 		return Chance
-	case s.Scheduler == "sh" && slices.Contains(s.Flags, "sh-port"), s.Scheduler == "mh" && slices.Contains(s.Flags, "mh-port"):
+	case s.Load == "" && portHashed(s):
 		return Ports
 	}
 	switch {
 	case b.impaired:
 		return Path
-	case !s.OnePacket && s.Protocol == "udp" && b.expiring():
+	case !s.OnePacket && s.Protocol == "udp" && b.expiring(), b.overlapping():
 		return Time
 	}
 	depends := slices.Contains(rotates, s.Scheduler) || s.Protocol == "tcp" && slices.Contains([]string{"sed", "nq", "ovf", "lblc", "lblcr"}, s.Scheduler)
@@ -105,6 +114,30 @@ func (b *bench) kind() Kind {
 	}
 	return Exact
 }
+
+// portHashed: the source port decides.
+func portHashed(s experiment.Setting) bool {
+	return s.Scheduler == "sh" && slices.Contains(s.Flags, "sh-port") || s.Scheduler == "mh" && slices.Contains(s.Flags, "mh-port")
+}
+
+// overlapping: connections of one query each are open side by side for times that
+// nobody knows, and the scheduler counts them.
+func (b *bench) overlapping() bool {
+	s := b.setting
+	if !b.shortLived() || s.Mode == lang.ModeClosed && s.Window == 1 && len(b.processes) == 1 {
+		return false
+	}
+	counts := slices.Contains([]string{"lc", "wlc", "sed", "nq", "ovf", "lblc", "lblcr"}, s.Scheduler)
+	for _, svc := range b.services {
+		for _, d := range svc.Destinations {
+			counts = counts || d.Upper > 0
+		}
+	}
+	return counts
+}
+
+// shortLived: each query has a connection of its own.
+func (b *bench) shortLived() bool { return b.setting.Fresh && b.setting.Protocol == "tcp" }
 
 // expiring: an entry may or may not end while its socket rests. A load may
 // stand still for as long as an answer may take, and an entry may outlive its
@@ -232,7 +265,7 @@ func (b *bench) run(seed uint64, ports *rand.Rand, limit int) (tally, error) {
 		}
 		return i
 	}
-	if b.setting.Protocol == "tcp" {
+	if b.setting.Protocol == "tcp" && !b.shortLived() {
 		b.connect(m, flows, note)
 	}
 	for k := 0; ; k++ {
@@ -246,7 +279,13 @@ func (b *bench) run(seed uint64, ports *rand.Rand, limit int) (tally, error) {
 			}
 			busy = true
 			f := &flows[p][k%len(flows[p])]
-			i := note(m.Packet(time.Duration(k)*b.processes[p].gap, f))
+			at := time.Duration(k) * b.processes[p].gap
+			i := -1
+			if b.shortLived() {
+				i = b.converse(m, at, *f, note)
+			} else {
+				i = note(m.Packet(at, f))
+			}
 			t.sent++
 			if i < 0 {
 				t.unserved++
@@ -266,7 +305,7 @@ func (b *bench) end(m *ipvsmodel.Model, t tally) tally {
 	return t
 }
 
-// connect opens all TCP connections before the first query, as dnsperf does.
+// connect opens all TCP connections before the first query, as both generators do.
 func (b *bench) connect(m *ipvsmodel.Model, flows [][]ipvsmodel.Packet, note func(ipvsmodel.Decision) int) {
 	for p := range flows {
 		for i := range flows[p] {
@@ -277,6 +316,23 @@ func (b *bench) connect(m *ipvsmodel.Model, flows [][]ipvsmodel.Packet, note fun
 	}
 }
 
+// converse is a connection of one query: what the director sees of it is the
+// client's half.
+func (b *bench) converse(m *ipvsmodel.Model, at time.Duration, f ipvsmodel.Packet, note func(ipvsmodel.Decision) int) int {
+	first := -1
+	for k, flags := range []ipvsmodel.Flags{ipvsmodel.SYN, ipvsmodel.ACK, ipvsmodel.ACK, ipvsmodel.FIN | ipvsmodel.ACK, ipvsmodel.ACK} {
+		f.Flags = flags
+		i := note(m.Packet(at, &f))
+		if k == 0 {
+			first = i
+		}
+		if first < 0 {
+			break // nobody takes it
+		}
+	}
+	return first
+}
+
 // flows are the packets of each process by socket. A client never uses a port
 // twice at a time.
 func (b *bench) flows(ports *rand.Rand) [][]ipvsmodel.Packet {
@@ -285,10 +341,13 @@ func (b *bench) flows(ports *rand.Rand) [][]ipvsmodel.Packet {
 	next := map[netip.Addr]uint16{}
 	for _, p := range b.processes {
 		var mine []ipvsmodel.Packet
-		for range p.opened(b.setting.Protocol) {
+		for i := range p.opened(b.setting.Protocol) {
 			from := netip.AddrPortFrom(p.client, firstEphemeral+next[p.client])
 			next[p.client]++
-			for ports != nil {
+			if p.ports != nil {
+				from = netip.AddrPortFrom(p.client, p.ports[i])
+			}
+			for ports != nil && p.ports == nil {
 				from = netip.AddrPortFrom(p.client, firstEphemeral+uint16(ports.IntN(ephemeral)))
 				if !used[from] {
 					break

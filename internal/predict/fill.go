@@ -50,7 +50,7 @@ func (b *bench) fillExact(c *Cell, budget int) error {
 // one treatment. What the director does about it is left out.
 func (b *bench) load() string {
 	s := b.setting
-	return fmt.Sprint(s.Protocol, s.Queries, s.Sockets, s.Rate, s.Within, s.Clients, s.VIPs)
+	return fmt.Sprint(s.Protocol, s.Queries, s.Sockets, s.Rate, s.Within, s.Clients, s.VIPs, s.Load, s.Fresh, s.Mode, s.Window)
 }
 
 // scaling carries the counts of a run that was cut over to the whole.

@@ -38,15 +38,15 @@ type Kind string
 const (
 	// Exact: the kernel must give these very numbers.
 	Exact Kind = "exact"
-	// Order: several dnsperf share a scheduler; the decisions are exact, whose
+	// Order: several generators share a scheduler; the decisions are exact, whose
 	// queries they are depends on who comes first.
 	Order Kind = "order"
 	// Ports: the source ports, drawn by the client's kernel, decide.
 	Ports Kind = "ports"
 	// Chance: the scheduler draws.
 	Chance Kind = "chance"
-	// Time: sockets rest about as long as entries live, so the load's exact
-	// times decide which packets still meet one.
+	// Time: the load's exact times decide: sockets rest about as long as entries
+	// live, or connections of one query each overlap.
 	Time Kind = "time"
 	// Path: an impairment may lose, copy or reorder packets before IPVS sees
 	// them; the numbers are those without it.
@@ -88,6 +88,7 @@ type Cell struct {
 
 	signature            string
 	tcp, cut, persistent bool // a load over TCP; one that was cut and scaled; templates
+	reconnects           bool // the generator makes a connection again that has ended
 }
 
 // Share is a backend's part of a treatment.
@@ -132,12 +133,16 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 
 func predict(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experiment.Treatment, budget int) (Cell, error) {
 	s := tr.Setting
+	asking, err := processes(t, e, svc, s)
+	if err != nil {
+		return Cell{}, err
+	}
 	b := bench{
 		services: experiment.Services(t, svc, s), sysctls: experiment.Sysctls(t, svc.Director), setting: s,
-		processes: processes(t, e, svc, s), impaired: impaired(t, svc, e),
+		processes: asking, impaired: impaired(t, svc, e),
 	}
 	kind := b.kind()
-	c := Cell{Treatment: tr.ID, Slug: tr.Slug, Factors: tr.Factors, Kind: kind, Queries: s.Queries * s.Clients, tcp: s.Protocol == "tcp", persistent: svc.Persistence != nil}
+	c := Cell{Treatment: tr.ID, Slug: tr.Slug, Factors: tr.Factors, Kind: kind, Queries: s.Queries * s.Clients, tcp: s.Protocol == "tcp", persistent: svc.Persistence != nil, reconnects: s.Load == ""}
 	for i, r := range svc.RealServers {
 		b.backends = append(b.backends, r.Address)
 		c.Shares = append(c.Shares, Share{Backend: r.Backend.String(), Position: position(s.Order, i), Weight: s.Weights[i]})
@@ -175,7 +180,7 @@ func (c *Cell) finish(s experiment.Setting) {
 	}
 	if c.Queries > 0 {
 		asked := c.Decisions
-		if s.Protocol == "tcp" {
+		if s.Protocol == "tcp" && !s.Fresh {
 			asked = 0 // every query goes over a connection that exists
 		}
 		c.Pinned = math.Max(0, 1-float64(asked+c.Unserved)/float64(c.Queries))
@@ -213,7 +218,7 @@ func (c *Cell) fate(s experiment.Setting, svc lang.Service, sysctls map[string]s
 	if sysctls["net.ipv4.vs.expire_nodest_conn"] == "0" {
 		c.Hurts = c.EntryMax
 	}
-	if s.Rate > 0 {
+	if s.Rate > 0 && s.Load == "" { // lvslab's own generator takes no port twice
 		p := reuse(s.Rate/float64(addresses(t, e)), timeout)
 		c.Reuse = &p
 	}

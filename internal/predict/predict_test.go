@@ -15,6 +15,7 @@ import (
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/golden"
+	"github.com/lvslab/lvslab/internal/ipvsmodel"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/topologies"
@@ -120,6 +121,42 @@ const load20 = `load "dnsperf" {
     queries = 1000
     sockets = 20
   }`
+
+// own is a load of the agent's generator with fresh ports.
+func own(protocol string, window int) string {
+	return fmt.Sprintf(`
+	load "lvslab" {
+    queries  = 1000
+    sockets  = "fresh"
+    protocol = %q
+    window   = %d
+  }`, protocol, window)
+}
+
+// Ports that are known make what hashes them certain: the model is asked about
+// these very ports.
+func TestKnownPorts(t *testing.T) {
+	text := design(2, 0, "", "", "factor \"flags\" { values = [[\"sh-port\"]] }\nfactor \"scheduler\" { values = [\"sh\"] }\n"+own("udp", 100))
+	top := topology(t, text)
+	c := of(t, text).Cells[0]
+	want := map[string]int{}
+	for _, n := range top.Experiments[0].Clients {
+		m, _ := top.Machine(n)
+		tr, _ := experiment.Treatments(top, top.Experiments[0])
+		ports, err := experiment.SourcePorts(top.Experiments[0], tr[0].Setting, m.Address(), 0, 1000)
+		if err != nil || len(ports) != 1000 {
+			t.Fatal(len(ports), err)
+		}
+		a := m.Address().As4()
+		for _, p := range ports { // ip_vs_sh.c: 256 buckets filled in turn; the key is port + address
+			key := uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3])
+			want[fmt.Sprintf("backend.ns[%d]", ipvsmodel.Hash32(key+uint32(p), 8)%3)]++
+		}
+	}
+	if c.Kind != Exact || !cmp.Equal(c.Planned(), want) {
+		t.Errorf("%s: planned %v, want %v", c.Kind, c.Planned(), want)
+	}
+}
 
 // TestTexts shows what people read of designs of each kind.
 func TestTexts(t *testing.T) {
@@ -248,11 +285,30 @@ func TestPlanned(t *testing.T) {
 		"certain": {design(1, 0, "", "", `factor "scheduler" { values = ["rr", "nq"] }`+"\n"+load20), map[string]map[string]int{
 			"scheduler=rr": {"backend.ns[0]": 7, "backend.ns[1]": 7, "backend.ns[2]": 6},
 			"scheduler=nq": {"backend.ns[0]": 20, "backend.ns[1]": 0, "backend.ns[2]": 0}}},
-		"two clients":  {design(2, 0, "", "", load20), map[string]map[string]int{}},
-		"tcp":          {design(1, 0, "", "", "factor \"protocol\" { values = [\"tcp\"] }\n"+load20), map[string]map[string]int{}},
-		"ports":        {design(1, 0, "", "", "factor \"flags\" { values = [[\"sh-port\"]] }\nfactor \"scheduler\" { values = [\"sh\"] }\n"+load20), map[string]map[string]int{}},
-		"short-lived":  {design(1, 0, "timeout = { udp = \"1s\" }", "", load20), map[string]map[string]int{}},
-		"persistence":  {design(1, 0, "persistence { timeout = \"60s\" }", "", load20), map[string]map[string]int{}},
+		"two clients": {design(2, 0, "", "", load20), map[string]map[string]int{}},
+		"tcp":         {design(1, 0, "", "", "factor \"protocol\" { values = [\"tcp\"] }\n"+load20), map[string]map[string]int{}},
+		"ports":       {design(1, 0, "", "", "factor \"flags\" { values = [[\"sh-port\"]] }\nfactor \"scheduler\" { values = [\"sh\"] }\n"+load20), map[string]map[string]int{}},
+		"short-lived": {design(1, 0, "timeout = { udp = \"1s\" }", "", load20), map[string]map[string]int{}},
+		"persistence": {design(1, 0, "persistence { timeout = \"60s\" }", "", load20), map[string]map[string]int{}},
+		"fresh": {design(1, 0, "", "", `factor "scheduler" { values = ["rr", "sed"] }
+			factor "one_packet" { values = [false, true] }`+own("udp", 100)), map[string]map[string]int{
+			"scheduler=rr,one_packet=false":  {"backend.ns[0]": 334, "backend.ns[1]": 333, "backend.ns[2]": 333},
+			"scheduler=rr,one_packet=true":   {"backend.ns[0]": 334, "backend.ns[1]": 333, "backend.ns[2]": 333},
+			"scheduler=sed,one_packet=false": {"backend.ns[0]": 1000, "backend.ns[1]": 0, "backend.ns[2]": 0},
+			"scheduler=sed,one_packet=true":  {"backend.ns[0]": 1000, "backend.ns[1]": 0, "backend.ns[2]": 0}}},
+		"kept connections": {design(1, 0, "", "", `factor "protocol" { values = ["tcp"] }
+			factor "scheduler" { values = ["sed", "nq"] }
+			factor "sockets" { values = [30] }`+own("tcp", 100)), map[string]map[string]int{
+			"protocol=tcp,scheduler=sed,sockets=30": {"backend.ns[0]": 10, "backend.ns[1]": 10, "backend.ns[2]": 10},
+			"protocol=tcp,scheduler=nq,sockets=30":  {"backend.ns[0]": 10, "backend.ns[1]": 10, "backend.ns[2]": 10}}},
+		"one connection after the other": {design(1, 0, "", "", `factor "protocol" { values = ["tcp"] }
+			factor "scheduler" { values = ["rr", "sed", "nq"] }`+own("tcp", 1)), map[string]map[string]int{
+			"protocol=tcp,scheduler=rr":  {"backend.ns[0]": 334, "backend.ns[1]": 333, "backend.ns[2]": 333},
+			"protocol=tcp,scheduler=sed": {"backend.ns[0]": 1000, "backend.ns[1]": 0, "backend.ns[2]": 0},
+			"protocol=tcp,scheduler=nq":  {"backend.ns[0]": 1000, "backend.ns[1]": 0, "backend.ns[2]": 0}}},
+		"connections that overlap": {design(1, 0, "", "", `factor "protocol" { values = ["tcp"] }
+			factor "scheduler" { values = ["rr", "sed"] }`+own("tcp", 100)), map[string]map[string]int{
+			"protocol=tcp,scheduler=rr": {"backend.ns[0]": 334, "backend.ns[1]": 333, "backend.ns[2]": 333}}},
 		"lossy client": {strings.Replace(design(1, 0, "", "", load20), "nic { network = network.lan }", "nic {\n network = network.lan\n impair { loss = \"1%\" }\n }", 1), map[string]map[string]int{}},
 	} {
 		got := map[string]map[string]int{}

@@ -87,10 +87,10 @@ func (p Prediction) findings() []string {
 		out = append(out, fmt.Sprintf("These %d are one treatment here, in all of them each query goes to the same backend: %s.", len(same), names(same)))
 	}
 	kinds := map[Kind]string{
-		Order:  `"order": several dnsperf share the scheduler; decisions are exact, whose queries they are depends on who comes first.`,
+		Order:  `"order": several generators share the scheduler; decisions are exact, whose queries they are depends on who comes first.`,
 		Ports:  `"ports": the source ports decide, which the client's kernel draws: what is expected, and where 95 of 100 runs are.`,
 		Chance: `"chance": the scheduler draws: what is expected, and where 95 of 100 runs are.`,
-		Time:   `"time": sockets rest about as long as entries live; the load's exact times decide.`,
+		Time:   `"time": the load's exact times decide: sockets rest about as long as entries live, or connections of one query each overlap.`,
 		Path:   `"path": an impairment may lose, copy or reorder packets; the numbers are those without it.`,
 	}
 	for _, k := range []Kind{Order, Ports, Chance, Time, Path} {

@@ -89,10 +89,14 @@ func losses(s *study) []Verdict {
 		wrong += r.AnswersBadRcode + r.AnswersTruncated + r.AnswersWrongSource
 		late += r.AnswersLate
 		duplicate += r.AnswersDuplicate
+		lost := 0
 		for _, f := range r.OutcomeFlags {
-			flags[f]++
+			if !slices.Contains(ofGenerator, f) {
+				flags[f]++
+				lost++
+			}
 		}
-		if r.AnswersOK != r.QueriesPlanned || r.AnswersDuplicate > 0 || len(r.OutcomeFlags) > 0 {
+		if r.AnswersOK != r.QueriesPlanned || r.AnswersDuplicate > 0 || lost > 0 {
 			hit = append(hit, r)
 		}
 	}

@@ -22,12 +22,13 @@ func outcomes(c *Check, r artifact.Run, t trial, data *raw) {
 	w.whole("answers_late", int64(r.AnswersLate), int64(s.AnswersLate))
 	w.whole("answers_duplicate", int64(r.AnswersDuplicate), int64(s.AnswersDuplicate))
 	w.whole("source_ports", int64(r.SourcePorts), int64(s.SourcePorts))
-	// Queries that dnsperf sent and that never left the client's NIC are
+	// Queries that the generator sent and that never left the client's NIC are
 	// unanswered, too, and then there is no batch.
-	sent, completed, runS, complete := data.dnsperf()
 	unseen := 0
-	if complete {
+	if sent, known := data.sent(); known {
 		unseen = max(0, sent-s.Sent)
+	}
+	if _, completed, runS, complete := data.dnsperf(); complete {
 		w.maybe("dnsperf_completed", r.DNSPerfCompleted, &completed)
 		w.real("dnsperf_run_s", r.DNSPerfRunS, &runS)
 	}
@@ -49,10 +50,19 @@ func outcomes(c *Check, r artifact.Run, t trial, data *raw) {
 // query has no accepted answer or never left the client.
 func (data *raw) batch(t trial) *float64 {
 	s := load.Summarise(data.queries, t.Treatment.Setting.Within)
-	if sent, _, _, complete := data.dnsperf(); complete && sent > s.Sent {
+	if sent, known := data.sent(); known && sent > s.Sent {
 		return nil
 	}
 	return s.BatchS
+}
+
+// sent is how many queries the generator tried, when it says so.
+func (data *raw) sent() (n int, known bool) {
+	if data.own != nil {
+		return data.own.started(), !data.own.Missing
+	}
+	n, _, _, known = data.dnsperf()
+	return n, known
 }
 
 // dnsperf adds up what all processes say; complete when each left a report.

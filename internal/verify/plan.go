@@ -11,7 +11,7 @@ import (
 
 // checkPlan compares the rows of runs.csv with the trials of plan.json: same
 // runs, same order, same treatments.
-func checkPlan(a *artifact.Artifact) (Check, map[string]trial) {
+func checkPlan(a *artifact.Artifact) (Check, map[string]trial, sourcePorts) {
 	c := Check{Name: "plan", What: "runs and treatments against plan.json", Unit: "runs"}
 	var p struct {
 		Study struct {
@@ -19,6 +19,7 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial) {
 			Trials []trial `json:"trials"`
 		} `json:"study"`
 		Decisions map[string]map[string]int `json:"planned_decisions"`
+		Ports     sourcePorts               `json:"source_ports"`
 	}
 	planned := map[string]trial{}
 	data, err := a.ReadFile(artifact.PlanFile)
@@ -27,7 +28,7 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial) {
 	}
 	if err != nil {
 		c.fail(artifact.PlanFile, "", "cannot be read: %v", err)
-		return c, planned
+		return c, planned, p.Ports
 	}
 	for _, t := range p.Study.Trials {
 		planned[t.RunID] = t
@@ -72,5 +73,5 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial) {
 	if missing := len(planned) - len(a.Runs()); missing > 0 && a.Manifest().Partial == "" {
 		c.Notes = append(c.Notes, fmt.Sprintf("%d planned runs have no row", missing))
 	}
-	return c, planned
+	return c, planned, p.Ports
 }

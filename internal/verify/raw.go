@@ -27,6 +27,9 @@ type setting struct {
 	Clients   int           `json:"clients"`
 	VIPs      int           `json:"vips"`
 	Within    time.Duration `json:"within"`
+	Sockets   int           `json:"sockets"`
+	Load      string        `json:"load"` // "" = dnsperf
+	Mode      string        `json:"mode"`
 }
 
 // trial is a run as plan.json holds it.
@@ -54,6 +57,7 @@ type raw struct {
 	reports  []load.Report
 	unread   int      // reports of dnsperf that cannot be read
 	captures [][]byte // pcap, when they were kept
+	own      *own     // of lvslab's generator, nil with dnsperf
 }
 
 // conn is a row of conns.csv.
@@ -96,10 +100,14 @@ func readRaw(a *artifact.Artifact, run string) (*raw, error) {
 	if r.conns, err = readConns(data); err != nil {
 		return nil, err
 	}
-	if data, err = file("dnsperf.txt"); err != nil {
+	if data, err = file(artifact.GeneratorFile); err == nil {
+		r.own, err = readOwn(data, file)
+	} else if data, err = file("dnsperf.txt"); err == nil {
+		r.readReports(string(data))
+	}
+	if err != nil {
 		return nil, err
 	}
-	r.readReports(string(data))
 	r.captures, err = readCaptures(filepath.Join(a.Dir(), artifact.RawDir, run))
 	return r, err
 }

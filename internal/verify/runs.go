@@ -8,11 +8,12 @@ import (
 )
 
 // checkRuns recomputes the tables from the raw data of every run.
-func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]trial) ([]Check, error) {
-	tables := Check{Name: "outcomes", What: "runs.csv against queries.csv and dnsperf's reports", Unit: "numbers"}
+func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]trial, ports sourcePorts) ([]Check, error) {
+	tables := Check{Name: "outcomes", What: "runs.csv against queries.csv and the generators' reports", Unit: "numbers"}
 	captures := Check{Name: "captures", What: "queries.csv and traffic against the captures", Unit: "queries"}
 	counters := Check{Name: "counters", What: "backends.csv and runs.csv against the counters of director and backends", Unit: "numbers"}
 	flags := Check{Name: "validity", What: "outcome_flags and valid against the counts", Unit: "runs"}
+	records := Check{Name: "generator", What: "the generator's own record against the plan, the capture and its summary", Unit: "queries"}
 	rows := map[string][]artifact.BackendRow{}
 	for _, b := range a.Backends() {
 		rows[b.RunID] = append(rows[b.RunID], b)
@@ -45,9 +46,14 @@ func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]tri
 		tape(&captures, r, t, data)
 		counted(&counters, r, mine, t, data)
 		judged(&flags, r, mine)
+		generated(&records, r, t, data, ports[t.Experiment])
 	}
 	if without > 0 {
 		captures.Notes = append(captures.Notes, fmt.Sprintf("%d runs kept no capture (capture = false): their queries.csv is taken as it is", without))
 	}
-	return []Check{captures, tables, counters, flags}, nil
+	out := []Check{captures, tables, counters, flags}
+	if records.Compared+len(records.Problems) > 0 {
+		out = append(out, records)
+	}
+	return out, nil
 }

@@ -80,8 +80,8 @@ func Result(ctx context.Context, dir string) (Report, error) {
 		return Report{}, err
 	}
 	out.Dir = a.Dir()
-	plan, planned := checkPlan(a)
-	runs, err := checkRuns(ctx, a, planned)
+	plan, planned, ports := checkPlan(a)
+	runs, err := checkRuns(ctx, a, planned, ports)
 	if err != nil {
 		return Report{}, err
 	}
