@@ -5,6 +5,7 @@ package topologies
 import (
 	"embed"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -30,5 +31,6 @@ func Names() []string {
 	for _, e := range entries {
 		out = append(out, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
 	}
+	slices.Sort(out) // the files' order is that of the names with their extension
 	return out
 }

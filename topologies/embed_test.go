@@ -93,7 +93,7 @@ func TestGet(t *testing.T) {
 	for _, name := range topologies.Names() {
 		resolve(t, builtin(t, name))
 	}
-	if fmt.Sprint(topologies.Names()) != "[lvs-tun-dns]" {
+	if fmt.Sprint(topologies.Names()) != "[lvs-tun-dns mechanism triac-2026 triac-2026-fixed]" {
 		t.Errorf("names: %v", topologies.Names())
 	}
 	for _, name := range []string{"", "nothing", "../topologies/lvs-tun-dns", "embed"} {

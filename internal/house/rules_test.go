@@ -64,6 +64,7 @@ var allowed = map[string][]string{
 	"internal/load":             {"internal/addr", "internal/diag", "internal/lang"},
 	"internal/experiment":       {"internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
 	"internal/compare":          {"internal/artifact", "internal/report", "internal/stats"},
+	"internal/reproduce":        {"internal/artifact", "internal/stats", "internal/verdict"},
 	"internal/predict":          {"internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel", "internal/stats"},
 	"internal/advise":           {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
 	"internal/verify":           {"internal/artifact", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},

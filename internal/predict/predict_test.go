@@ -344,3 +344,17 @@ func BenchmarkDemo(b *testing.B) {
 		of(b, string(text))
 	}
 }
+
+func TestNamesOfEqualTreatments(t *testing.T) {
+	for want, of := range map[string][]string{
+		"sed, nq (sockets=1)":                            {"scheduler=sed,sockets=1", "scheduler=nq,sockets=1"},
+		"rr, lc; control=aa":                             {"scheduler=rr", "scheduler=lc", "control=aa"},
+		"scheduler=rr,sockets=1; control=aa":             {"scheduler=rr,sockets=1", "control=aa"},
+		"scheduler=rr,sockets=1; scheduler=lc,sockets=2": {"scheduler=rr,sockets=1", "scheduler=lc,sockets=2"},
+		"control=aa":                                     {"control=aa"},
+	} {
+		if got := names(of); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

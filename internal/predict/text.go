@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lvslab/lvslab/internal/experiment"
 )
 
 // Text is the prediction as people read it.
@@ -105,27 +107,46 @@ func (p Prediction) findings() []string {
 	return out
 }
 
-// names writes treatments by what tells them apart: the values of the factor
-// that varies, and behind them once what all have in common.
+// names writes treatments by what tells them apart, controls as they are.
 func names(treatments []string) string {
+	var out, plain, controls []string
+	for _, t := range treatments {
+		if strings.HasPrefix(t, experiment.ControlPrefix) {
+			controls = append(controls, t)
+		} else {
+			plain = append(plain, t)
+		}
+	}
+	if len(plain) > 0 {
+		out = append(out, varying(plain))
+	}
+	return strings.Join(append(out, controls...), "; ")
+}
+
+// varying writes treatments of one experiment as the values of the factor that
+// varies, and behind them once what all have in common.
+func varying(treatments []string) string {
+	if len(treatments) == 1 {
+		return treatments[0]
+	}
 	var parts [][]string
 	for _, t := range treatments {
 		parts = append(parts, strings.Split(t, ","))
 	}
 	var common []string
-	varying := -1
+	at := -1
 	for i := range parts[0] {
 		if !slices.ContainsFunc(parts, func(p []string) bool { return p[i] != parts[0][i] }) {
 			common = append(common, parts[0][i])
-		} else if varying < 0 {
-			varying = i
+		} else if at < 0 {
+			at = i
 		} else {
 			return strings.Join(treatments, "; ")
 		}
 	}
 	var values []string
 	for _, p := range parts {
-		_, value, _ := strings.Cut(p[varying], "=")
+		_, value, _ := strings.Cut(p[at], "=")
 		values = append(values, value)
 	}
 	out := strings.Join(values, ", ")
