@@ -103,7 +103,7 @@ var oneAtATime = Rule{
 		"so every backend looks idle, as with UDP (measured: all connections go to the list head).",
 	find: where(func(t treatment) bool {
 		s := t.Setting
-		return s.Protocol == "tcp" && s.Fresh && s.Mode == lang.ModeClosed && s.Window == 1 && t.usable > 1 && slices.Contains([]string{"sed", "nq", "ovf"}, s.Scheduler)
+		return s.Protocol == "tcp" && s.Fresh && s.Mode == lang.ModeClosed && s.Window == 1 && t.addresses*s.VIPs == 1 && t.usable > 1 && slices.Contains([]string{"sed", "nq", "ovf"}, s.Scheduler)
 	}, func(s *study, list []treatment) Advice {
 		return Advice{Text: fmt.Sprintf("with one connection at a time %s always %s one backend", schedulersOf(list), verb(list, "uses", "use")),
 			Fix: "a larger window, or sockets = 30 that are kept open", Range: s.at("window")}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/load"
@@ -143,6 +144,40 @@ func TestTreatmentsOfTheOwnGenerator(t *testing.T) {
 		change(&x)
 		if _, ds := Treatments(top, x); !ds.HasErrors() || !strings.Contains(ds.Err().Error(), name) {
 			t.Errorf("%s: %v", name, ds.Err())
+		}
+	}
+}
+
+// A process that leaves no record makes the run invalid, and says so in the file.
+func TestOwnGeneratorLeavesNothing(t *testing.T) {
+	r := runFake(t, ownLoad(), func(f *fakeLab) {
+		f.fail = func(_ addr.Noun, op string, _ int) error {
+			if op == proto.DNSLoad.Op {
+				return guestError(proto.CodeInvalid, op, "no such thing")
+			}
+			return nil
+		}
+	})
+	run, _, raw := r.only(t)
+	if run.Valid || !slices.Contains(run.OutcomeFlags, FlagCutShort) || !strings.Contains(string(raw["generator.json"]), `"lost": true`) || run.Unanswered != 0 {
+		t.Errorf("%+v\n%s", run, raw["generator.json"])
+	}
+}
+
+func TestLoadBound(t *testing.T) {
+	s := Setting{Within: time.Second}
+	for _, c := range []struct {
+		load, mode string
+		window     int
+		rate       float64
+		want       time.Duration
+	}{
+		{"", "", 0, 0, 42 * time.Second}, {"", "", 0, 10, 142 * time.Second}, {lang.LoadLVSLab, lang.ModeClosed, 10, 0, 132 * time.Second},
+		{lang.LoadLVSLab, lang.ModeOpen, 0, 10, 132 * time.Second},
+	} {
+		s.Load, s.Mode, s.Window = c.load, c.mode, c.window
+		if got := loadBound(s, 1000, c.rate); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

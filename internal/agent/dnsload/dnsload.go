@@ -63,7 +63,7 @@ func check(s proto.DNSLoadSpec) error {
 		return fmt.Errorf("%w: %s", ErrSpec, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case !s.Server.Addr().Is4() || s.From.IsValid() && !s.From.Is4():
+	case !s.Server.Addr().Is4() || !s.From.Is4():
 		return bad("IPv4 only, not %s from %s", s.Server, s.From)
 	case s.Protocol != "udp" && s.Protocol != "tcp":
 		return bad("protocol %q", s.Protocol)

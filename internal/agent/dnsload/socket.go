@@ -54,11 +54,7 @@ func (g *generator) prepare(s *socket) error {
 	} else if !g.spec.Fresh {
 		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 1<<20) // needs a privilege, and is no condition
 	}
-	local := &unix.SockaddrInet4{Port: int(s.port)}
-	if g.spec.From.IsValid() {
-		local.Addr = g.spec.From.As4()
-	}
-	if err := unix.Bind(s.fd, local); err != nil {
+	if err := unix.Bind(s.fd, &unix.SockaddrInet4{Port: int(s.port), Addr: g.spec.From.As4()}); err != nil {
 		return fmt.Errorf("port %d: %w", s.port, err)
 	}
 	events := uint32(unix.EPOLLIN)

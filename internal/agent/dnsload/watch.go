@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"net/netip"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ type watch struct {
 	fd    int
 	tcp   bool
 	from  map[key][6]byte    // UDP: by port and id
-	conns map[uint16][6]byte // TCP: by port, the last frame's
+	conns map[uint16][6]byte // TCP: by port, of the last segment with data
 }
 
 // headerBytes hold an IPv4 header with options, and ports and DNS id behind it.
@@ -36,7 +37,7 @@ func newWatch(spec proto.DNSLoadSpec) (*watch, error) {
 		return nil, fmt.Errorf("packet socket: %w", err)
 	}
 	w := &watch{fd: fd, tcp: spec.Protocol == "tcp", from: map[key][6]byte{}, conns: map[uint16][6]byte{}}
-	filter, err := answersOf(spec)
+	filter, err := bpf.Assemble(answersOf(spec))
 	if err == nil {
 		prog := make([]unix.SockFilter, len(filter))
 		for i, f := range filter {
@@ -57,26 +58,35 @@ func newWatch(spec proto.DNSLoadSpec) (*watch, error) {
 }
 
 // answersOf is a classic BPF program over packets without their link header: it
-// keeps the first fragments that the server sent from its port.
-func answersOf(spec proto.DNSLoadSpec) ([]bpf.RawInstruction, error) {
+// keeps the first fragments that the server sent from its port to the load's own
+// address. Other addresses of the client have the same ports, for other loads.
+func answersOf(spec proto.DNSLoadSpec) []bpf.Instruction {
 	protocol := uint32(unix.IPPROTO_UDP)
 	if spec.Protocol == "tcp" {
 		protocol = unix.IPPROTO_TCP
 	}
-	server := spec.Server.Addr().As4()
-	return bpf.Assemble([]bpf.Instruction{
-		bpf.LoadAbsolute{Off: 12, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: binary.BigEndian.Uint32(server[:]), SkipTrue: 8},
-		bpf.LoadAbsolute{Off: 9, Size: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: protocol, SkipTrue: 6},
-		bpf.LoadAbsolute{Off: 6, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0x1fff, SkipTrue: 4},
-		bpf.LoadMemShift{Off: 0}, // X = 4 * IHL
-		bpf.LoadIndirect{Off: 0, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(spec.Server.Port()), SkipTrue: 1},
-		bpf.RetConstant{Val: headerBytes},
-		bpf.RetConstant{Val: 0},
-	})
+	tests := []struct {
+		load []bpf.Instruction
+		cond bpf.JumpTest
+		val  uint32
+	}{
+		{[]bpf.Instruction{bpf.LoadAbsolute{Off: 12, Size: 4}}, bpf.JumpNotEqual, number(spec.Server.Addr())},
+		{[]bpf.Instruction{bpf.LoadAbsolute{Off: 16, Size: 4}}, bpf.JumpNotEqual, number(spec.From)},
+		{[]bpf.Instruction{bpf.LoadAbsolute{Off: 9, Size: 1}}, bpf.JumpNotEqual, protocol},
+		{[]bpf.Instruction{bpf.LoadAbsolute{Off: 6, Size: 2}}, bpf.JumpBitsSet, 0x1fff}, // a later fragment
+		{[]bpf.Instruction{bpf.LoadMemShift{Off: 0}, bpf.LoadIndirect{Off: 0, Size: 2}}, bpf.JumpNotEqual, uint32(spec.Server.Port())},
+	}
+	var out []bpf.Instruction
+	for _, t := range tests { // the first that holds drops the packet
+		out = append(out, t.load...)
+		out = append(out, bpf.JumpIf{Cond: t.cond, Val: t.val, SkipFalse: 1}, bpf.RetConstant{Val: 0})
+	}
+	return append(out, bpf.RetConstant{Val: headerBytes})
+}
+
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
 }
 
 // drain reads all frames that have come.
@@ -106,7 +116,11 @@ func (w *watch) note(b []byte, mac [6]byte) {
 	}
 	port := binary.BigEndian.Uint16(body[2:])
 	if w.tcp {
-		w.conns[port] = mac
+		// Segments with data only: the last run's connection from the same port may
+		// still repeat its FIN.
+		if len(body) > 12 && int(binary.BigEndian.Uint16(b[2:])) > len(b)-len(body)+int(body[12]>>4)*4 {
+			w.conns[port] = mac
+		}
 		return
 	}
 	const header = 8 // UDP's

@@ -75,8 +75,8 @@ type DNSPerfResult struct {
 // DNSLoadSpec runs the agent's own load generator.
 type DNSLoadSpec struct {
 	Server   netip.AddrPort `json:"server"`
-	From     netip.Addr     `json:"from,omitzero"` // invalid = the kernel's choice
-	Protocol string         `json:"protocol"`      // udp or tcp
+	From     netip.Addr     `json:"from"`
+	Protocol string         `json:"protocol"` // udp or tcp
 	// Path is a file of the guest with a line for each query: name and type.
 	Path    string `json:"path"`
 	Queries int    `json:"queries"`
