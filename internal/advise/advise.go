@@ -35,7 +35,7 @@ type Advice struct {
 }
 
 // rules are in the order in which their advice is best read.
-var rules = []Rule{onePort, activeOnUDP, oneVIP, oneClient, onePacketLeast, freshPackets, oneAtATime, thresholds,
+var rules = []Rule{onePort, activeOnUDP, oneVIP, oneClient, onePacketLeast, freshPackets, fewAtATime, thresholds,
 	persistentClient, bigAnswers, conntrack, pacedTime, closedLoop, fewBlocks, noControls, partRotation}
 
 // Rules returns all rules.

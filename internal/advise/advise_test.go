@@ -122,7 +122,7 @@ func cases(t *testing.T) map[string]string {
 		"one-client":    join(oneClient, []string{two, `values = ["sh", "mh"]`, aa, whole, "iterations = 20", "iterations = 21"}),
 		"ops-least":     with(t, "one_packet = false", "one_packet = true", two, `values = ["rr", "wlc"]`),
 		"fresh-packets": with(t, "one_packet = false", "one_packet = true", two, `values = ["rr", "wrr"]`, `load "dnsperf"`, `load "lvslab"`, "sockets = 20", `sockets = "fresh"`),
-		"one-at-a-time": join(oneVIP, oneClient, []string{"one_packet = false", "protocol   = \"tcp\"", two, `values = ["sed", "nq", "rr"]`, `load "dnsperf"`, `load "lvslab"`,
+		"few-at-a-time": join(oneVIP, oneClient, []string{"one_packet = false", "protocol   = \"tcp\"", two, `values = ["sed", "nq", "rr"]`, `load "dnsperf"`, `load "lvslab"`,
 			"sockets = 20", "sockets = \"fresh\"\n    window  = 1", aa, whole, "iterations = 20", "iterations = 21"}),
 		"thresholds":     with(t, "tunnel   = tunnel.t", "tunnel   = tunnel.t\n    upper    = 10"),
 		"one-persistent": join(oneClient, []string{"  real_server {", "  persistence { timeout = \"60s\" }\n  real_server {"}),
