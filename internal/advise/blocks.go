@@ -68,7 +68,8 @@ var noControls = Rule{
 	ID:    "no-controls",
 	Title: "No control runs",
 	Why: "Without one treatment twice under two names (A/A) nobody knows how far two equal things lie apart; " +
-		"without the list head rotating over the blocks, scheduler and backend cannot be told apart where a scheduler keeps to one backend.",
+		"without the list head rotating over the blocks, scheduler and backend cannot be told apart where a scheduler keeps to one backend; " +
+		"and without each backend alone, past LVS, nobody knows what of a loss or a difference is the backend's own.",
 	find: func(s *study) []Advice {
 		var missing []string
 		if c := s.exp.Controls; c == nil || !c.AA {
@@ -76,6 +77,9 @@ var noControls = Rule{
 		}
 		if c := s.exp.Controls; (c == nil || !c.Rotate) && !s.varies("order") && s.onePlace() {
 			missing = append(missing, "rotate = true")
+			if c == nil || !c.Direct { // with rotation each backend has its turn
+				missing = append(missing, "direct = true")
+			}
 		}
 		if len(s.treatments) < 2 || len(missing) == 0 {
 			return nil
@@ -84,8 +88,16 @@ var noControls = Rule{
 		if missing[0] == "aa = true" {
 			text = "how far two equal treatments lie apart is not measured"
 		}
-		return []Advice{{Text: text, Fix: "controls with " + strings.Join(missing, " and "), Range: s.exp.Range}}
+		return []Advice{{Text: text, Fix: "controls with " + and(missing), Range: s.exp.Range}}
 	},
+}
+
+// and lists arguments in a sentence: a, b and c.
+func and(list []string) string {
+	if len(list) < 3 {
+		return strings.Join(list, " and ")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
 // onePlace reports whether a treatment may keep to one place of the list: its

@@ -69,6 +69,10 @@ type BackendRow struct {
 	ShareAnswersOK    *float64
 	PlannedDecisions  *int // nil where the model is not certain
 	ReplayedDecisions *int // later work: empty
+
+	// WithoutLVS: the run's load went past IPVS; position, weight and all that IPVS
+	// counts are empty.
+	WithoutLVS bool
 }
 
 // Timings are seconds since the start of apply at which each phase was done;

@@ -22,14 +22,21 @@ func (t Treatment) Control() bool { return strings.HasPrefix(t.ID, ControlPrefix
 
 // withControls adds the control treatments that the experiment asks for. A/A is
 // the first treatment once more: what lies between the two is what this lab makes
-// of nothing.
-func withControls(e lang.Experiment, list []Treatment) []Treatment {
-	if e.Controls == nil || !e.Controls.AA || len(list) == 0 {
+// of nothing. Direct is its load sent to each backend without LVS.
+func withControls(e lang.Experiment, svc lang.Service, list []Treatment) []Treatment {
+	if e.Controls == nil || len(list) == 0 {
 		return list
 	}
-	twin := list[0]
-	twin.ID, twin.Slug = aaID, aaSlug
-	return append(list, twin)
+	first := list[0]
+	if e.Controls.AA {
+		twin := first
+		twin.ID, twin.Slug = aaID, aaSlug
+		list = append(list, twin)
+	}
+	if e.Controls.Direct {
+		list = append(list, directTreatments(svc, first)...)
+	}
+	return list
 }
 
 // rotated is a treatment as a block has it: with rotate the list begins one place
@@ -37,6 +44,9 @@ func withControls(e lang.Experiment, list []Treatment) []Treatment {
 // each of them is the head once, whatever the scheduler makes of that.
 func rotated(e lang.Experiment, t Treatment, block int) Treatment {
 	n := len(t.Setting.Order)
+	if t.Direct() { // no list is used
+		return t
+	}
 	if e.Controls == nil || !e.Controls.Rotate || n == 0 {
 		return t
 	}

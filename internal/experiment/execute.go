@@ -143,7 +143,7 @@ func (m *machinery) match(out *measured) error {
 			continue // its reading failed, which is on record
 		}
 		matched, err := load.Match(bytes.NewReader(c.Pcap), load.MatchSpec{
-			Clients: p.addresses, VIPs: out.cast.service.VIPs[:s.VIPs], Port: out.cast.service.Port,
+			Clients: p.addresses, VIPs: out.cast.targets(s), Port: out.cast.service.Port,
 			Expected: m.expected, Timeout: s.Within, Nodes: m.nodes,
 		})
 		if err != nil {

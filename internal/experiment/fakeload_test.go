@@ -143,13 +143,16 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 	if how.lostBefore {
 		return 0
 	}
-	f.nicRx[lb]++
-	d := f.schedule(flow{src, dst.Addr()})
-	if d < 0 || how.lostTunnel {
-		return 0
+	b := f.backendOf(dst.Addr())
+	if b.IsZero() { // through the director
+		f.nicRx[lb]++
+		d := f.schedule(flow{src, dst.Addr()})
+		if d < 0 || how.lostTunnel {
+			return 0
+		}
+		b = f.backendOf(f.serviceAt(dst.Addr()).Destinations[d].Address)
+		f.tunnelRx[b]++
 	}
-	b := f.backendOf(f.serviceAt(dst.Addr()).Destinations[d].Address)
-	f.tunnelRx[b]++
 	if how.lostBackend {
 		return 0
 	}

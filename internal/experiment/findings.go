@@ -73,6 +73,9 @@ func (out *measured) judge(f *findings, r artifact.Run, reports reportSum) {
 	}
 	out.judgeTraffic(f)
 	out.judgeGenerator(f)
+	if out.direct() {
+		out.judgeDirect(f)
+	}
 	if !f.invalid { // else the ladder would only repeat what is known
 		out.judgeLadder(f, reports)
 	}
@@ -88,24 +91,32 @@ func (out *measured) judgeTraffic(f *findings) {
 	for _, c := range out.matched.ICMP {
 		f.outcome(FlagICMPErrors, "%d of type %d code %d from %s", c.Count, c.Type, c.Code, c.From)
 	}
+	s := out.trial.Treatment.Setting
 	strangers := map[string]int{}
 	for _, q := range out.matched.Queries {
-		if q.Outcome != load.Unanswered && !out.cast.answers(q.Backend) {
+		if q.Outcome != load.Unanswered && !out.cast.answers(s, q.Backend) {
 			strangers[q.Backend]++
 		}
 	}
 	for _, from := range sortedKeys(strangers) {
-		f.broken(FlagCountsContradict, "%d answers came from %s, which is not a backend", strangers[from], from)
+		f.broken(FlagCountsContradict, "%d answers came from %s, which was not asked", strangers[from], from)
 	}
 	for _, hop := range sortedKeys(out.summary.NextHops) {
-		if n := out.summary.NextHops[hop]; hop != out.cast.director.noun.String() {
-			f.outcome(FlagPastDirector, "%d queries went to %s", n, hop)
+		flag := FlagPastDirector
+		if out.direct() {
+			flag = FlagPastBackend
+		}
+		if n := out.summary.NextHops[hop]; hop != out.cast.target(s).noun.String() {
+			f.outcome(flag, "%d queries went to %s", n, hop)
 		}
 	}
 }
 
 // answers reports whether the client gets its answers from that machine.
-func (c *cast) answers(machine string) bool {
+func (c *cast) answers(s Setting, machine string) bool {
+	if b, ok := c.straight(s); ok {
+		return machine == b.noun.String()
+	}
 	if c.service.Forward == "masquerade" {
 		return machine == c.director.noun.String()
 	}
@@ -134,6 +145,9 @@ func (out *measured) rungs(reports reportSum) (load.Rungs, map[string]load.Rungs
 	sent := int64(out.matched.Traffic.TxPackets)
 	if out.trial.Treatment.Setting.Protocol == "udp" {
 		sent = max(sent, int64(reports.sent)) // netem on the client's egress comes before the capture
+	}
+	if out.direct() {
+		return out.directRungs(sent)
 	}
 	whole := load.Rungs{ClientSent: &sent, DirectorReceived: out.directorReceived(sent), IPVSIn: load.Count(out.serviceIn())}
 	var tunnel, requests, responses int64

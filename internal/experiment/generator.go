@@ -100,12 +100,12 @@ func PortsUsed(t *lang.Topology, e lang.Experiment, treatments []Treatment) (map
 func (m *machinery) jobs(c *cast, p part, s Setting) ([]load.Job, error) {
 	if s.Load == lang.LoadLVSLab {
 		return load.Generator{
-			VIPs: c.service.VIPs[:s.VIPs], Port: c.service.Port, From: p.addresses, Protocol: s.Protocol, Questions: m.questions,
+			VIPs: c.targets(s), Port: c.service.Port, From: p.addresses, Protocol: s.Protocol, Questions: m.questions,
 			Queries: s.Queries, Sockets: s.Sockets, Open: s.Mode == lang.ModeOpen, Window: s.Window, Rate: s.Rate, Timeout: s.Within, Seed: m.exp.Seed, Dir: guestDir,
 		}.Jobs()
 	}
 	return load.DNSPerf{
-		VIPs: c.service.VIPs[:s.VIPs], Port: c.service.Port, From: p.addresses, Protocol: s.Protocol,
+		VIPs: c.targets(s), Port: c.service.Port, From: p.addresses, Protocol: s.Protocol,
 		Questions: m.questions, Queries: s.Queries, Sockets: s.Sockets, Rate: s.Rate, Timeout: s.Within, Dir: guestDir,
 	}.Jobs()
 }

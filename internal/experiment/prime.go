@@ -36,7 +36,7 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 	for _, p := range clients {
 		b := r.on(p.noun)
 		ping(b, c.director.addresses[0])
-		for _, vip := range c.service.VIPs[:s.VIPs] {
+		for _, vip := range c.targets(s) {
 			ping(b, vip)
 			entries = append(entries, neighbour{p.noun, vip, client.Add(b, proto.NeighRead, proto.NeighRef{Address: vip, Dev: p.device})})
 		}
@@ -62,9 +62,8 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 	}
 	var failed []string
 	for _, e := range entries {
-		if mac := e.entry.Value().MAC; mac != c.director.mac {
-			failed = append(failed, fmt.Sprintf("%s believes that %s is at %s, which is %s and not %s",
-				e.client, e.vip, mac, c.owner(mac), c.director.noun))
+		if wrong := c.believes(e.client, e.vip, e.entry.Value().MAC, c.target(s)); wrong != "" {
+			failed = append(failed, wrong)
 		}
 	}
 	for _, p := range c.backends {

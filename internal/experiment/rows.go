@@ -62,6 +62,9 @@ func (out *measured) rows() (artifact.Run, []artifact.BackendRow, []string) {
 
 	var found findings
 	out.judge(&found, r, reports)
+	if out.direct() {
+		withoutLVS(&r, backends)
+	}
 	r.OutcomeFlags, r.Valid = found.sortedFlags(), !found.invalid
 	return r, backends, found.notes
 }

@@ -49,6 +49,10 @@ type Setting struct {
 
 	Clients int `json:"clients"` // the first n of the experiment's
 	VIPs    int `json:"vips"`    // the first n of the service's
+
+	// Direct is the backend that the load is sent to without LVS, backend.ns[0];
+	// empty for a run through the director.
+	Direct string `json:"direct,omitempty"`
 }
 
 // declaredSetting is what holds without any factor.

@@ -66,7 +66,7 @@ func Treatments(t *lang.Topology, e lang.Experiment) ([]Treatment, diag.Diagnost
 	if ds.HasErrors() {
 		return nil, ds
 	}
-	out = withControls(e, out)
+	out = withControls(e, svc, out)
 	uniqueSlugs(out)
 	return out, nil
 }

@@ -42,11 +42,6 @@ func Unsupported(t *Topology) diag.Diagnostics {
 			say(s.Noun, "fwmark", s.Range, "a service by firewall mark", "Use vips = [...] and a port.")
 		}
 	}
-	for _, x := range t.Experiments {
-		if x.Controls != nil && x.Controls.Direct {
-			say(x.Noun, "controls[0].direct", x.Range, "a control without LVS", "Leave direct out of the controls block.")
-		}
-	}
 	out.Sort()
 	return out
 }

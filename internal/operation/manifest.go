@@ -169,7 +169,7 @@ func (a *applying) facts() []verdict.Facts {
 		}
 		f.EqualWithin = e.EqualWithin
 		if c := e.Controls; c != nil {
-			f.Controls = &verdict.Controls{AA: c.AA, Rotate: c.Rotate}
+			f.Controls = &verdict.Controls{AA: c.AA, Rotate: c.Rotate, Direct: c.Direct}
 		}
 		for _, vip := range svc.VIPs {
 			f.VIPs = append(f.VIPs, vip.String())

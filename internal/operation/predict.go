@@ -69,6 +69,9 @@ func (a *applying) planned() (map[string]map[string]int, error) {
 		at := map[string]int{}
 		var different []experiment.Treatment
 		for _, t := range trials {
+			if t.Treatment.Direct() { // without LVS nobody decides
+				continue
+			}
 			if _, known := at[planKey(t)]; !known {
 				at[planKey(t)] = len(different)
 				different = append(different, t.Treatment)
@@ -79,8 +82,10 @@ func (a *applying) planned() (map[string]map[string]int, error) {
 			return nil, err
 		}
 		for _, t := range trials {
-			if d := p.Cells[at[planKey(t)]].Planned(); d != nil {
-				out[t.RunID] = d
+			if i, known := at[planKey(t)]; known {
+				if d := p.Cells[i].Planned(); d != nil {
+					out[t.RunID] = d
+				}
 			}
 		}
 	}

@@ -121,6 +121,9 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 		each = max(1000, budget/len(treatments))
 	}
 	for _, tr := range treatments {
+		if tr.Direct() { // nothing of IPVS takes part
+			continue
+		}
 		c, err := predict(t, e, svc, tr, each)
 		if err != nil {
 			return out, fmt.Errorf("predict %s, %s: %w", e.Noun, tr.ID, err)

@@ -128,7 +128,7 @@ func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.Backen
 	e.Backends = backendOrder(runs, rows)
 	blocks := map[int]bool{}
 	e.Totals.Runs = len(runs)
-	var ipvs, tunnel, named int64
+	var sent, ipvs, tunnel, named, accepted int64 // of the runs through LVS
 	tunnels := false
 	for _, r := range runs {
 		if !r.Valid {
@@ -140,6 +140,10 @@ func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.Backen
 		e.Totals.QueriesSent += r.QueriesSent
 		e.Totals.AnswersOK += r.AnswersOK
 		e.Totals.Unanswered += r.Unanswered
+		if r.PastLVS() {
+			continue
+		}
+		sent, accepted = sent+int64(r.QueriesSent), accepted+int64(r.AnswersOK)
 		for _, b := range rows[r.RunID] {
 			ipvs += b.IPVSInPackets
 			named += b.NamedRequests
@@ -151,7 +155,7 @@ func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.Backen
 	}
 	e.Totals.Blocks = len(blocks)
 	e.Ladder = []Step{
-		{"client sent", int64(e.Totals.QueriesSent), "queries", "runs.csv queries_sent"},
+		{"client sent", sent, "queries", "runs.csv queries_sent"},
 		{"IPVS scheduled", ipvs, "packets", "backends.csv ipvs_in_packets"},
 	}
 	if tunnels {
@@ -159,13 +163,24 @@ func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.Backen
 	}
 	e.Ladder = append(e.Ladder,
 		Step{"named received", named, "queries", "backends.csv named_requests"},
-		Step{"client accepted", int64(e.Totals.AnswersOK), "answers", "runs.csv answers_ok"})
+		Step{"client accepted", accepted, "answers", "runs.csv answers_ok"})
 	e.Treatments = treatments(e.Facts, e.Backends, runs, rows)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // backendOrder lists the backends by their place in the first run that has them.
 func backendOrder(runs []artifact.Run, rows map[string][]artifact.BackendRow) []string {
 	var out []string
+	runs = slices.Clone(runs)
+	slices.SortStableFunc(runs, func(a, b artifact.Run) int { // without LVS there are no places
+		return cmp.Compare(btoi(a.PastLVS()), btoi(b.PastLVS()))
+	})
 	for _, r := range runs {
 		list := slices.Clone(rows[r.RunID])
 		slices.SortStableFunc(list, func(a, b artifact.BackendRow) int {

@@ -35,6 +35,7 @@ type Facts struct {
 type Controls struct {
 	AA     bool `json:"aa,omitempty"`     // the first treatment twice in each block
 	Rotate bool `json:"rotate,omitempty"` // another list head in each block
+	Direct bool `json:"direct,omitempty"` // each backend without LVS in each block
 }
 
 // Treatment is one treatment with the settings that decide what IPVS does.

@@ -12,7 +12,8 @@ import (
 type study struct {
 	Facts
 	all    []run   // order of the file
-	valid  []run   // those that may be used
+	valid  []run   // those through LVS that may be used
+	direct []run   // those without LVS that may be used
 	groups []group // treatments with at least one valid run, declared order
 }
 
@@ -46,7 +47,10 @@ func newStudy(in Input) *study {
 		slices.SortStableFunc(mine, func(a, b artifact.BackendRow) int { return cmp.Compare(a.Position, b.Position) })
 		one := run{r, mine}
 		s.all = append(s.all, one)
-		if r.Valid {
+		switch {
+		case r.Valid && r.PastLVS():
+			s.direct = append(s.direct, one)
+		case r.Valid:
 			s.valid = append(s.valid, one)
 		}
 	}

@@ -287,19 +287,19 @@ func redundantRate(s *study) []Verdict {
 // controls: without control runs nobody knows how large a difference between
 // two equal things would have looked.
 func controls(s *study) []Verdict {
-	n := 0
+	n, usable := len(s.direct), len(s.valid)+len(s.direct)
 	for _, r := range s.valid {
 		if strings.HasPrefix(r.TreatmentID, controlPrefix) {
 			n++
 		}
 	}
-	ev := []Evidence{{artifact.RunsFile, "valid = true", "treatment_id", fmt.Sprintf("%s in %d of %d rows", controlPrefix, n, len(s.valid))}}
-	if n > 0 || len(s.valid) == 0 {
+	ev := []Evidence{{artifact.RunsFile, "valid = true", "treatment_id", fmt.Sprintf("%s in %d of %d rows", controlPrefix, n, usable)}}
+	if n > 0 || usable == 0 {
 		if n == 0 {
 			return nil
 		}
 		return []Verdict{{ID: "controls", Level: OK, Title: "Control runs were made",
-			Text: fmt.Sprintf("%s %s.", of(n, len(s.valid), "run"), verb(n, "is a control", "are controls")), Evidence: ev}}
+			Text: fmt.Sprintf("%s %s.", of(n, usable, "run"), verb(n, "is a control", "are controls")), Evidence: ev}}
 	}
 	if len(s.groups) < 2 {
 		return nil

@@ -32,8 +32,8 @@ func validity(s *study) []Verdict {
 	}
 	if len(bad) == 0 {
 		return []Verdict{{ID: "valid-runs", Level: OK, Title: "Every run is valid",
-			Text:     fmt.Sprintf("%s kept the run contract.", of(len(s.valid), len(s.all), "run")),
-			Evidence: []Evidence{{artifact.RunsFile, "all", "valid", fmt.Sprintf("true in %d of %d", len(s.valid), len(s.all))}}}}
+			Text:     fmt.Sprintf("%s kept the run contract.", of(len(s.all), len(s.all), "run")),
+			Evidence: []Evidence{{artifact.RunsFile, "all", "valid", fmt.Sprintf("true in %d of %d", len(s.all), len(s.all))}}}}
 	}
 	var reasons []string
 	for _, w := range sortedKeys(why) {
@@ -53,7 +53,7 @@ func completeness(s *study) []Verdict {
 		return nil
 	}
 	have := map[string]int{}
-	for _, r := range s.valid {
+	for _, r := range slices.Concat(s.valid, s.direct) {
 		have[r.TreatmentID]++
 	}
 	var missing []string

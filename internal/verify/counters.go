@@ -72,6 +72,10 @@ func (data *raw) destinations(s setting) (list []destination, persistent bool) {
 // from them, with the counters of the director and the backends.
 func counted(c *Check, r artifact.Run, rows []artifact.BackendRow, t trial, data *raw) {
 	s := t.Treatment.Setting
+	if s.Direct != "" {
+		countedDirect(c, r, rows, s, data)
+		return
+	}
 	list, persistent := data.destinations(s)
 	var conns, packets int64
 	for _, d := range list {
@@ -193,6 +197,9 @@ func judged(c *Check, r artifact.Run, rows []artifact.BackendRow) {
 	var packets, requests int64
 	for _, b := range rows {
 		packets, requests = packets+b.IPVSInPackets, requests+b.NamedRequests
+	}
+	if r.PastLVS() {
+		packets = requests // IPVS is not on the way
 	}
 	counts := fmt.Sprintf("%d sent, %d by IPVS, %d by named, %d ok, %d unanswered", r.QueriesSent, packets, requests, r.AnswersOK, r.Unanswered)
 	equal := int64(r.QueriesSent) == packets && packets == requests && requests == int64(r.AnswersOK) && r.Unanswered == 0

@@ -30,6 +30,7 @@ type setting struct {
 	Sockets   int           `json:"sockets"`
 	Load      string        `json:"load"` // "" = dnsperf
 	Mode      string        `json:"mode"`
+	Direct    string        `json:"direct"` // the backend asked without LVS, "" = through the director
 }
 
 // trial is a run as plan.json holds it.
@@ -179,7 +180,7 @@ func (r *raw) target(s setting) (map[netip.Addr]bool, uint16) {
 		if len(r.queries) == 0 && svc.Protocol == s.Protocol && svc.Scheduler == s.Scheduler {
 			vips[svc.VIP] = true
 		}
-		if vips[svc.VIP] && svc.Protocol == s.Protocol {
+		if (vips[svc.VIP] || s.Direct != "") && svc.Protocol == s.Protocol {
 			port = svc.Port
 		}
 	}

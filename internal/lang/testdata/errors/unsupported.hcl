@@ -51,6 +51,5 @@ service "masq" {
 experiment "x" {
   service = service.dns
   clients = client.c
-  controls { direct = true }
   load "dnsperf" {}
 }
