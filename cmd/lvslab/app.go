@@ -33,8 +33,8 @@ func (a *app) command() *cobra.Command {
 		Use:   "lvslab",
 		Short: "Reproducible Linux Virtual Server labs",
 		Long: `lvslab turns an HCL topology into real virtual machines with IPVS, IPIP and
-BIND, runs scheduler experiments in them with dnsperf, takes the lab down and
-leaves an artifact that can be checked line by line.
+BIND, runs scheduler experiments in them with dnsperf or a load generator of its
+own, takes the lab down and leaves an artifact that can be checked line by line.
 
 A topology is a FILE, a DIR with .hcl files, or builtin:NAME. Long flags may be
 written with one dash, as in Terraform.`,

@@ -105,6 +105,9 @@ func (c Conditions) pairs() [][2]string {
 	for _, name := range sortedKeys(c.Isolation) {
 		list = append(list, [2]string{"isolation of " + name, c.Isolation[name]})
 	}
+	for _, name := range sortedKeys(c.Loads) {
+		list = append(list, [2]string{"load of " + name, c.Loads[name]})
+	}
 	for _, name := range sortedKeys(c.DestinationOrder) {
 		list = append(list, [2]string{"list order of " + name + ", head first", strings.Join(c.DestinationOrder[name], ", ")})
 	}

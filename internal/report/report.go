@@ -57,6 +57,7 @@ type Conditions struct {
 	TopologySHA256   string                       `json:"topology_sha256"`
 	Seeds            map[string]int64             `json:"seeds,omitempty"`
 	Isolation        map[string]string            `json:"isolation,omitempty"`
+	Loads            map[string]string            `json:"loads,omitempty"` // experiment → load_mode of its runs
 	Sysctls          map[string]map[string]string `json:"sysctls,omitempty"`
 	DestinationOrder map[string][]string          `json:"destination_order,omitempty"`
 	Addresses        map[string]string            `json:"addresses,omitempty"`
@@ -119,9 +120,21 @@ func Build(in Input) Summary {
 			}
 		}
 		e.fill(runs, rows)
+		s.Conditions.noteLoad(f.Experiment, runs)
 		s.Experiments = append(s.Experiments, e)
 	}
 	return s
+}
+
+// noteLoad keeps which load generator an experiment's runs had.
+func (c *Conditions) noteLoad(experiment string, runs []artifact.Run) {
+	if len(runs) == 0 {
+		return
+	}
+	if c.Loads == nil {
+		c.Loads = map[string]string{}
+	}
+	c.Loads[experiment] = runs[0].LoadMode // a study has one load
 }
 
 func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.BackendRow) {
