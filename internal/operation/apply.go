@@ -55,6 +55,7 @@ type applying struct {
 	list    trialList
 	todo    []experiment.Trial // trials that this apply carries out
 	result  string             // sealed result of the same study, "" when there is none
+	junit   bool               // the file of --junit is written
 	timings artifact.Timings
 
 	templates templates
@@ -348,6 +349,9 @@ func (a *applying) failed(ctx context.Context, cause error) (Exit, error) {
 	died := a.hypervisorFate()
 	if died != nil {
 		cause = died // whatever else failed did so for this
+	}
+	if err := a.junitOfFailure(cause); err != nil {
+		cause = errors.Join(cause, err)
 	}
 	if a.study.topology.Lab.Teardown == lang.TeardownAlways && !a.opts.Keep {
 		a.host.close()

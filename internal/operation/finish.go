@@ -180,10 +180,8 @@ func (a *applying) seal(ctx context.Context, w *artifact.Writer, e evaluation) (
 	if dir, err = w.Finalise(ctx, m, files); err != nil {
 		return "", "", err
 	}
-	if a.opts.JUnit != "" {
-		if err := os.WriteFile(a.opts.JUnit, files[artifact.JUnitFile], 0o644); err != nil {
-			return dir, "", fmt.Errorf("--junit: %w", err)
-		}
+	if err := a.writeJUnit(files[artifact.JUnitFile]); err != nil {
+		return dir, "", err
 	}
 	a.phase(PhaseReport, "done", shownPath(dir))
 	latest := filepath.Join(filepath.Dir(shownPath(dir)), artifact.LatestLink)

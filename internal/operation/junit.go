@@ -1,0 +1,44 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/report"
+)
+
+// writeJUnit writes the file of --junit, when it was asked for.
+func (a *applying) writeJUnit(file []byte) error {
+	if a.opts.JUnit == "" {
+		return nil
+	}
+	if err := os.WriteFile(a.opts.JUnit, file, 0o644); err != nil {
+		return fmt.Errorf("--junit: %w", err)
+	}
+	a.junit = true
+	return nil
+}
+
+// junitOfFailure tells a CI server of a lab that failed before it had a result:
+// without a file, or with that of yesterday, it would say that nothing is wrong.
+func (a *applying) junitOfFailure(cause error) error {
+	if a.opts.JUnit == "" || a.junit {
+		return nil
+	}
+	message, remedy := cause.Error(), ""
+	for err := cause; message == "" && err != nil; { // what was told already has no text
+		if err = errors.Unwrap(err); err != nil {
+			message = err.Error()
+		}
+	}
+	if f, ok := errors.AsType[*diag.Failure](cause); ok {
+		remedy = f.Diagnostic.Remedy
+	}
+	b, err := report.JUnitOfFailure(a.study.config.LabName(), message, remedy)
+	if err != nil {
+		return err
+	}
+	return a.writeJUnit(b)
+}

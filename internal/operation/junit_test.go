@@ -1,0 +1,58 @@
+package operation
+
+import (
+	"encoding/xml"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/lang"
+)
+
+// A lab that fails before it has a result leaves an error for the CI server, in place
+// of what an earlier apply wrote there; a report that is written is left alone.
+func TestJUnitOfFailure(t *testing.T) {
+	c, ds := lang.Parse(lang.Source{Files: []lang.File{{Name: "a.hcl", Bytes: []byte(`lab "broken" {}`)}}})
+	if ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	path := filepath.Join(t.TempDir(), "junit.xml")
+	read := func() string {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Name   string `xml:"name,attr"`
+			Errors int    `xml:"errors,attr"`
+			Error  struct {
+				Message string `xml:"message,attr"`
+				Text    string `xml:",chardata"`
+			} `xml:"testsuite>testcase>error"`
+		}
+		if err := xml.Unmarshal(b, &got); err != nil || got.Errors != 1 || got.Name != "broken" {
+			t.Fatalf("%v: %s", err, b)
+		}
+		return got.Error.Message + " | " + got.Error.Text
+	}
+	a := &applying{study: &study{config: c}, opts: ApplyOptions{JUnit: path}}
+	cause := diag.Fail(nil, "A guest does not answer", "Look at its console.", "backend.ns[0] is silent")
+	for _, err := range []error{cause, diag.Told(cause)} {
+		a.junit = false
+		if err := a.junitOfFailure(err); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := read(), cause.Error()+" | Look at its console."; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if err := a.junitOfFailure(errors.New("later")); err != nil || read() == "later | " {
+		t.Errorf("the file that was written is gone: %v", err)
+	}
+	a.opts.JUnit, a.junit = filepath.Join(path, "no"), false
+	if err := a.junitOfFailure(cause); err == nil {
+		t.Error("a file that cannot be written")
+	}
+}
