@@ -94,8 +94,12 @@ func (in *Input) add(block, order, sockets int, scheduler string, batch float64)
 		ConnRowsAfter: sockets, Decisions: ptr(sockets), JainWeighted: &jain, DNSPerfRunS: ptr(batch - 0.001), DNSPerfCompleted: ptr(1000), Valid: true})
 	for i, conns := range got {
 		n := conns * 1000 / sockets
+		planned := ptr(conns)
+		if scheduler == "sh" {
+			planned = nil
+		}
 		in.Backends = append(in.Backends, artifact.BackendRow{RunID: id, Backend: fmt.Sprintf("backend.ns[%d]", i), Address: fmt.Sprintf("198.18.0.%d", 30+i),
 			Position: i, Weight: 1, IPVSConnsDelta: int64(conns), IPVSInPackets: int64(n), IPVSInBytes: int64(61 * n), TunnelRxPackets: ptr(int64(n)),
-			NamedRequests: int64(n), AnswersOK: n, ShareIPVS: ptr(float64(n) / 1000), ShareAnswersOK: ptr(float64(n) / 1000)})
+			NamedRequests: int64(n), AnswersOK: n, PlannedDecisions: planned, ShareIPVS: ptr(float64(n) / 1000), ShareAnswersOK: ptr(float64(n) / 1000)})
 	}
 }

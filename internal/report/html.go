@@ -32,6 +32,8 @@ type pageData struct {
 	Pairs       [][2]string
 	Files       []Pointer
 	Sysctls     []pageSysctls
+	Threats     []string
+	Repeat      []Pointer
 }
 
 type pageExperiment struct {
@@ -46,6 +48,8 @@ type pageExperiment struct {
 	Course     template.HTML
 	Ladder     template.HTML
 	TimeRefuse bool
+	Expected   []expectedRow // empty where the model planned nothing
+	Order      string        // of the backends
 }
 
 type pageSysctls struct {
@@ -58,12 +62,12 @@ type pageSysctls struct {
 func (s Summary) HTML() ([]byte, error) {
 	// The style sheet and the charts are made here from numbers and escaped
 	// names; everything else is escaped by the template.
-	d := pageData{Summary: s, Style: template.CSS(pageStyle), Pairs: s.Conditions.pairs(), Files: files}
+	d := pageData{Summary: s, Style: template.CSS(pageStyle), Pairs: s.Conditions.pairs(), Files: files, Threats: s.threats(), Repeat: s.repeat()}
 	if at, err := time.Parse(artifact.TimeFormat, s.Conditions.StartedAt); err == nil {
 		d.Started = at.Format("2006-01-02 15:04:05 UTC")
 	}
 	for _, e := range s.Experiments {
-		p := pageExperiment{Experiment: e, Headline: counted(e), Table: tableOf(e),
+		p := pageExperiment{Experiment: e, Headline: counted(e), Table: tableOf(e), Expected: expected(e), Order: shortNames(e.Backends),
 			Shares: template.HTML(sharesChart(e)), Times: template.HTML(timesChart(e)),
 			Course: template.HTML(courseChart(e)), Ladder: template.HTML(ladderChart(e))}
 		for _, v := range e.Verdicts {

@@ -28,6 +28,14 @@ func (s Summary) Markdown() []byte {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", md(c.Name), passedText(c.Passed), md(c.Message))
 		}
 	}
+	b.WriteString("\n## Threats to validity\n\n")
+	for _, t := range s.threats() {
+		fmt.Fprintf(&b, "- %s\n", md(t))
+	}
+	b.WriteString("\n## How to repeat\n\nIn the directory of this file:\n\n")
+	for _, p := range s.repeat() {
+		fmt.Fprintf(&b, "- `%s`: %s\n", p.Path, md(p.What))
+	}
 	s.conditionsMarkdown(&b)
 	b.WriteString("\n## Where the evidence lies\n\n")
 	for _, f := range files {
@@ -68,6 +76,12 @@ func (e Experiment) markdown(b *strings.Builder) {
 			}
 		}
 	}
+	if rows := expected(e); len(rows) > 0 {
+		fmt.Fprintf(b, "\n### Expected and counted\n\nDecisions for %s, over the valid runs.\n\n| treatment | expected | counted | |\n|---|---:|---:|---|\n", md(shortNames(e.Backends)))
+		for _, r := range rows {
+			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", md(r.Label), r.Planned, r.Counted, map[bool]string{false: "as expected", true: "differs"}[r.Differs])
+		}
+	}
 	b.WriteString("\n### From the client and back\n\n| step | count | |\n|---|---:|---|\n")
 	for _, st := range e.Ladder {
 		fmt.Fprintf(b, "| %s | %s | %s, `%s` |\n", st.Name, verdict.Count(st.Count), st.Unit, st.From)
@@ -82,7 +96,7 @@ func rowsText(ev verdict.Evidence) string {
 }
 
 func (s Summary) conditionsMarkdown(b *strings.Builder) {
-	b.WriteString("\n## Conditions\n\n| | |\n|---|---|\n")
+	b.WriteString("\n## Methods and versions\n\n| | |\n|---|---|\n")
 	for _, p := range s.Conditions.pairs() {
 		fmt.Fprintf(b, "| %s | %s |\n", md(p[0]), md(p[1]))
 	}

@@ -21,10 +21,12 @@ type Treatment struct {
 	SourcePorts    *Range  `json:"source_ports"`
 	Decisions      *Range  `json:"decisions"` // nil when unknown
 	Jain           *Range  `json:"jain_weighted"`
-	BatchS         *Dist   `json:"batch_s"`
-	LatencyP50S    *Dist   `json:"latency_p50_s"`
-	Flags          []Flag  `json:"outcome_flags,omitempty"`
-	Points         []Point `json:"points"`
+	// ByBackend is nil where the model of IPVS planned nothing.
+	ByBackend   *Decisions `json:"decisions_by_backend,omitempty"`
+	BatchS      *Dist      `json:"batch_s"`
+	LatencyP50S *Dist      `json:"latency_p50_s"`
+	Flags       []Flag     `json:"outcome_flags,omitempty"`
+	Points      []Point    `json:"points"`
 }
 
 // Share is one backend's part of the accepted answers over the runs.
@@ -123,6 +125,7 @@ func treatment(id string, backends []string, runs []artifact.Run, rows map[strin
 	if len(decisions) != t.ValidRuns {
 		t.Decisions = nil // not known in some run
 	}
+	t.ByBackend = byBackend(backends, runs, rows)
 	t.BatchS, t.LatencyP50S = distOf(batch), distOf(p50)
 	for _, b := range backends {
 		if r := rangeOf(shares[b]); r != nil {

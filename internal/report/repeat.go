@@ -1,0 +1,134 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/verdict"
+)
+
+// threats say what the study cannot carry beyond its own laboratory. They follow
+// from how it was made, and stand whatever was measured.
+func (s Summary) threats() []string {
+	var out []string
+	c := s.Conditions
+	if c.Accelerator != "" && c.Accelerator != "kvm" {
+		out = append(out, fmt.Sprintf("The guests ran under emulation (%s): every time here is the emulator's. Counts, shares and connection entries do not depend on it.", c.Accelerator))
+	}
+	out = append(out, "All machines shared one host: they competed for its processors, which real servers do not.")
+	if k := c.Versions.GuestKernel; k != "" {
+		out = append(out, fmt.Sprintf("One kernel, %s: schedulers have changed between kernels.", k))
+	}
+	for _, e := range s.Experiments {
+		out = append(out, e.threats(len(s.Experiments) > 1)...)
+	}
+	return append(out, "The queries go through the names of the zone in turn: an authoritative server answers them from memory. Caches, resolvers and their timing are not in this.")
+}
+
+// threats of one experiment; named says whether there are others.
+func (e Experiment) threats(named bool) []string {
+	who := ""
+	if named {
+		who = e.Facts.Experiment + ": "
+	}
+	var out []string
+	clients, vips := e.Facts.ClientAddresses, len(e.Facts.VIPs)
+	for i, t := range e.Facts.Treatments {
+		if i == 0 {
+			clients, vips = 0, 0
+		}
+		clients, vips = max(clients, t.ClientAddresses), max(vips, t.VIPs)
+	}
+	if clients == 1 {
+		out = append(out, who+"One client address asked: what a scheduler that hashes the client does with many is not seen.")
+	}
+	if vips == 1 {
+		out = append(out, who+"One virtual address was asked: what a scheduler that looks at the destination does with many is not seen.")
+	}
+	if e.Facts.Controls == nil {
+		out = append(out, who+"No control runs: how far two runs of the same treatment lie apart by themselves was not measured.")
+	}
+	return out
+}
+
+// repeat is how to check this result and how to make another.
+func (s Summary) repeat() []Pointer {
+	list := []Pointer{
+		{"lvslab verify .", "checks every byte, computes every number from the raw data again, and derives the statements anew"},
+		{"lvslab apply --fresh " + artifact.TopologyDir, "runs the study again, with the same seed and so in the same order; the values of its variables are in " + artifact.TopologyDir + "/variables.json"},
+		{"lvslab compare . OTHER", "says what differs between the two, in what went in and in what came out"},
+	}
+	return list
+}
+
+// byBackend is what the model of IPVS planned for each backend and what the kernel
+// did, over the valid runs that have a plan; nil without such a run. Which backend
+// they are is told by the order of backends.
+func byBackend(backends []string, runs []artifact.Run, rows map[string][]artifact.BackendRow) *Decisions {
+	d := Decisions{Planned: make([]int64, len(backends)), Counted: make([]int64, len(backends))}
+	for _, r := range runs {
+		if !r.Valid || r.PastLVS() || len(rows[r.RunID]) == 0 || slices.ContainsFunc(rows[r.RunID], func(b artifact.BackendRow) bool { return b.PlannedDecisions == nil }) {
+			continue
+		}
+		d.Runs++
+		for _, b := range rows[r.RunID] {
+			i := slices.Index(backends, b.Backend)
+			d.Planned[i] += int64(*b.PlannedDecisions)
+			d.Counted[i] += b.IPVSConnsDelta
+		}
+	}
+	if d.Runs == 0 {
+		return nil
+	}
+	return &d
+}
+
+// Decisions are the scheduler's choices of a treatment by backend, in the order of
+// Backends: what the model planned, and what IPVS counted.
+type Decisions struct {
+	Runs    int     `json:"runs"` // valid runs with a plan
+	Planned []int64 `json:"planned"`
+	Counted []int64 `json:"counted"`
+}
+
+// expectedRow is a line of the page's table of expectations.
+type expectedRow struct {
+	Label, Planned, Counted string
+	Differs                 bool
+}
+
+// expected lists the treatments that have a plan.
+func expected(e Experiment) []expectedRow {
+	var out []expectedRow
+	for _, t := range e.Treatments {
+		if d := t.ByBackend; d != nil {
+			out = append(out, expectedRow{t.Label, ratio(d.Planned), ratio(d.Counted), !slices.Equal(d.Planned, d.Counted)})
+		}
+	}
+	return out
+}
+
+// ratio writes counts as 35 : 0 : 0.
+func ratio(counts []int64) string {
+	out := ""
+	for i, n := range counts {
+		if i > 0 {
+			out += " : "
+		}
+		out += verdict.Count(n)
+	}
+	return out
+}
+
+// shortNames joins the backends' names as they stand in tables.
+func shortNames(backends []string) string {
+	out := ""
+	for i, b := range backends {
+		if i > 0 {
+			out += " : "
+		}
+		out += verdict.Short(b)
+	}
+	return out
+}
