@@ -210,3 +210,9 @@ func runColumnsWith(factors []string) []column[Run] {
 	}
 	return append(out, runColumns[factorsAfter:]...)
 }
+
+// added marks a column that results lack which were made before there was one.
+func added[T any](c column[T]) column[T] {
+	c.later = true
+	return c
+}

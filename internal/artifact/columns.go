@@ -10,6 +10,7 @@ type column[T any] struct {
 	required    bool   // never empty
 	description string
 	source      string // where the value comes from
+	later       bool   // results that were made before it was added lack it
 	get         func(*T) (string, error)
 	set         func(*T, string) error
 }
@@ -62,6 +63,11 @@ var runColumns = []column[Run]{
 	list("precondition_failures", "conditions that did not hold in a try before the run", "run contract", func(r *Run) *[]string { return &r.PreconditionFailures }),
 	list("outcome_flags", "named gaps and other outcomes", "ladder of counters", func(r *Run) *[]string { return &r.OutcomeFlags }),
 	boolean("valid", "whether the run may be used", "run contract", func(r *Run) *bool { return &r.Valid }),
+	added(text("replay", false, "how much of the run was compared with the model of IPVS fed with the captured packets: packets, counts or none", "model", func(r *Run) *string { return &r.Replay })),
+	added(list("replay_limits", "why not everything was compared with the model", "model", func(r *Run) *[]string { return &r.ReplayLimits })),
+	added(optionalInteger("replay_rows", "rows", "rows of the connection table that were compared with the model's: client, VIP, backend, state, timer", "model, /proc/net/ip_vs_conn", func(r *Run) **int { return &r.ReplayRows })),
+	added(optionalInteger("replay_rows_differ", "rows", "of these, rows that are not the same", "model, /proc/net/ip_vs_conn", func(r *Run) **int { return &r.ReplayRowsDiffer })),
+	added(text("kernel_differs", false, "the first thing that the kernel did otherwise than the model; empty when nothing, or nothing was compared", "model, IPVS counters, client capture", func(r *Run) *string { return &r.KernelDiffers })),
 }
 
 // backendColumns are the columns of backends.csv in order.
@@ -80,5 +86,6 @@ var backendColumns = []column[BackendRow]{
 	number("share_ipvs", "", 6, "ipvs_in_packets as a fraction of the run's", "IPVS counters of the destination", func(b *BackendRow) **float64 { return &b.ShareIPVS }),
 	number("share_answers_ok", "", 6, "answers_ok as a fraction of the run's", "client capture", func(b *BackendRow) **float64 { return &b.ShareAnswersOK }),
 	optionalInteger("planned_decisions", "decisions", "decisions that the model of IPVS planned for the backend before the first run; empty where the kernel draws, or ports, losses or times decide", "model", func(b *BackendRow) **int { return &b.PlannedDecisions }),
-	optionalInteger("replayed_decisions", "decisions", "decisions of the model fed with the captured packets; empty", "model", func(b *BackendRow) **int { return &b.ReplayedDecisions }),
+	optionalInteger("replayed_decisions", "decisions", "connections that the model of IPVS gives to the backend when it is fed with the captured packets in their order, to be compared with ipvs_conns_delta; empty where the model has no word", "model", func(b *BackendRow) **int { return &b.ReplayedDecisions }),
+	added(optionalInteger("replayed_packets", "packets", "packets that the model then sends to the backend, to be compared with ipvs_in_packets; empty where the order between clients decides, too", "model", func(b *BackendRow) **int { return &b.ReplayedPackets })),
 }

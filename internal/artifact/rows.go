@@ -50,25 +50,36 @@ type Run struct {
 	PreconditionFailures []string
 	OutcomeFlags         []string // named gaps and other outcomes, sorted
 	Valid                bool
+
+	// Replay is how much of the run the model of IPVS was held against: none,
+	// counts or packets; "" in results before it was. ReplayLimits say why not all.
+	Replay           string
+	ReplayLimits     []string
+	ReplayRows       *int   // rows of the connection table that were compared
+	ReplayRowsDiffer *int   // of these, other than the model's
+	KernelDiffers    string // the first thing that the kernel did otherwise
 }
 
 // BackendRow is one row of backends.csv: one run and one backend.
 type BackendRow struct {
-	RunID             string
-	Backend           string // backend.ns[0]
-	Address           string
-	Position          int // in the kernel's list, 0 = head
-	Weight            int
-	IPVSConnsDelta    int64
-	IPVSInPackets     int64
-	IPVSInBytes       int64
-	TunnelRxPackets   *int64 // nil when the service does not tunnel
-	NamedRequests     int64
-	AnswersOK         int
-	ShareIPVS         *float64 // of in packets
-	ShareAnswersOK    *float64
-	PlannedDecisions  *int // nil where the model is not certain
-	ReplayedDecisions *int // later work: empty
+	RunID            string
+	Backend          string // backend.ns[0]
+	Address          string
+	Position         int // in the kernel's list, 0 = head
+	Weight           int
+	IPVSConnsDelta   int64
+	IPVSInPackets    int64
+	IPVSInBytes      int64
+	TunnelRxPackets  *int64 // nil when the service does not tunnel
+	NamedRequests    int64
+	AnswersOK        int
+	ShareIPVS        *float64 // of in packets
+	ShareAnswersOK   *float64
+	PlannedDecisions *int // nil where the model is not certain
+	// ReplayedDecisions and ReplayedPackets are what the model gives to the
+	// backend when it is fed with the captured packets; nil where it has no word.
+	ReplayedDecisions *int
+	ReplayedPackets   *int
 
 	// WithoutLVS: the run's load went past IPVS; position, weight and all that IPVS
 	// counts are empty.

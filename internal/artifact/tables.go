@@ -64,14 +64,19 @@ func ReadRuns(r io.Reader) ([]Run, []string, error) {
 				factors = append(factors, f)
 			}
 		}
-		return runColumnsWith(factors), nil
+		return present(runColumnsWith(factors), head), nil
 	})
 	return rows, factors, err
 }
 
 // ReadBackends reads backends.csv, torn last lines as in [ReadRuns].
 func ReadBackends(r io.Reader) ([]BackendRow, error) {
-	return readTable(r, BackendsFile, func([]string) ([]column[BackendRow], error) { return backendColumns, nil })
+	return readTable(r, BackendsFile, func(head []string) ([]column[BackendRow], error) { return present(backendColumns, head), nil })
+}
+
+// present leaves out the columns that were added later and that a table does not have.
+func present[T any](columns []column[T], head []string) []column[T] {
+	return slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.later && !slices.Contains(head, c.name) })
 }
 
 // readTable reads a whole table. Columns must be exactly those of this schema

@@ -17,9 +17,10 @@ const (
 	wantRunsHeader = "run_id,experiment,treatment_id,block,order,prev_treatment,factor_scheduler,factor_one_packet,protocol,load_mode,started_at," +
 		"queries_planned,queries_sent,answers_ok,answers_bad_rcode,answers_truncated,answers_wrong_source,answers_late,answers_duplicate,unanswered," +
 		"batch_s,resolved_s,qps,latency_p50_s,latency_p95_s,latency_p99_s,client_tx_ip_bytes,client_rx_ip_bytes,mbps_client_l2_both,source_ports," +
-		"ipvs_conns_delta,conn_rows_after,decisions,jain_weighted,jain_bound,dnsperf_run_s,dnsperf_completed,precondition_failures,outcome_flags,valid"
+		"ipvs_conns_delta,conn_rows_after,decisions,jain_weighted,jain_bound,dnsperf_run_s,dnsperf_completed,precondition_failures,outcome_flags,valid," +
+		"replay,replay_limits,replay_rows,replay_rows_differ,kernel_differs"
 	wantBackendsHeader = "run_id,backend,address,position,weight,ipvs_conns_delta,ipvs_in_packets,ipvs_in_bytes,tunnel_rx_packets,named_requests," +
-		"answers_ok,share_ipvs,share_answers_ok,planned_decisions,replayed_decisions"
+		"answers_ok,share_ipvs,share_answers_ok,planned_decisions,replayed_decisions,replayed_packets"
 )
 
 func encodeTable[T any](columns []column[T], rows []T) ([]byte, error) {
@@ -52,18 +53,19 @@ func TestRowAsWritten(t *testing.T) {
 	run.PreconditionFailures = []string{"table not empty; 3 rows\nleft", "second"}
 	run.OutcomeFlags = []string{"backend_drop", "not_scheduled"}
 	run.LatencyP95 = nil
+	run.Replay, run.ReplayRows, run.ReplayRowsDiffer = "packets", ptr(1), ptr(0)
 	got, err := encodeTable(runColumnsWith([]string{"scheduler", "one_packet"}), []Run{run})
 	must(t, err)
 	want := wantRunsHeader + "\n" +
 		`01-01-rr,schedulers,"scheduler=rr,one_packet=false",1,1,,rr,false,udp,dnsperf,2026-12-02T10:00:01.123456Z,` +
 		`1000,1000,1000,0,0,0,0,0,0,0.814192,0.814192,1228.211,0.061000,,,61000,93000,1.752000,1,1,1,1,0.333333,,0.800000,1000,` +
-		`"table not empty, 3 rows left;second",backend_drop;not_scheduled,true` + "\n"
+		`"table not empty, 3 rows left;second",backend_drop;not_scheduled,true,packets,,1,0,` + "\n"
 	if string(got) != want {
 		t.Errorf("runs.csv:\n%s", cmp.Diff(want, string(got)))
 	}
 	got, err = encodeTable(backendColumns, rows[:1])
 	must(t, err)
-	want = wantBackendsHeader + "\n01-01-rr,backend.ns[0],198.18.0.30,0,1,1,1000,61000,1000,1000,1000,1.000000,1.000000,,\n"
+	want = wantBackendsHeader + "\n01-01-rr,backend.ns[0],198.18.0.30,0,1,1,1000,61000,1000,1000,1000,1.000000,1.000000,,,\n"
 	if string(got) != want {
 		t.Errorf("backends.csv:\n%s", cmp.Diff(want, string(got)))
 	}
@@ -90,6 +92,7 @@ func TestRoundTrip(t *testing.T) {
 		run.StartedAt = time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "at")).UTC()
 		run.Valid = rapid.Bool().Draw(t, "valid")
 		rows[0].TunnelRxPackets = rapid.Ptr(rapid.Int64(), true).Draw(t, "tunnel")
+		run.Replay, run.KernelDiffers = word.Draw(t, "replay"), word.Draw(t, "differs")
 		rows[0].ReplayedDecisions = rapid.Ptr(rapid.Int(), true).Draw(t, "replayed")
 
 		table, err := encodeTable(runColumnsWith([]string{"one_packet", "scheduler"}), []Run{run, run})
@@ -124,13 +127,13 @@ func TestReadRefuses(t *testing.T) {
 	must(t, err)
 	cases := []struct{ name, table, want string }{
 		{"nothing", "", "no header line"},
-		{"missing column", strings.Replace(string(good), ",valid\n", "\n", 1), "column valid is missing"},
+		{"missing column", strings.Replace(string(good), ",valid,", ",", 1), "column valid is missing"},
 		{"unknown column", strings.Replace(string(good), "answers_ok", "answers_okay", 1), "column answers_okay is not one of schema version 1"},
 		{"double column", strings.Replace(string(good), "answers_ok", "block", 1), "column block stands there twice"},
 		{"swapped columns", strings.Replace(string(good), "block,order", "order,block", 1), "not in the order"},
 		{"bad number", strings.Replace(string(good), "t,1,1", "t,one,1", 1), `line 2: column block: strconv.Atoi: parsing "one"`},
 		{"empty number", strings.Replace(string(good), "t,1,1", "t,,1", 1), "column block: empty, but it always has a value"},
-		{"bad bool", strings.Replace(string(good), ",true\n", ",yes\n", 1), `column valid: "yes" is neither true nor false`},
+		{"bad bool", strings.Replace(string(good), ",true,", ",yes,", 1), `column valid: "yes" is neither true nor false`},
 		{"field too many", string(good) + "a,b\n", "wrong number of fields"},
 	}
 	for _, c := range cases {
@@ -140,10 +143,30 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 	for _, v := range []string{"NaN", "+Inf"} {
-		b := strings.Replace(wantBackendsHeader+"\nr,b,a,0,1,1,1,1,,1,1,X,,,\n", "X", v, 1)
+		b := strings.Replace(wantBackendsHeader+"\nr,b,a,0,1,1,1,1,,1,1,X,,,,\n", "X", v, 1)
 		if _, err := ReadBackends(strings.NewReader(b)); err == nil {
 			t.Errorf("a share of %s was read", v)
 		}
+	}
+}
+
+// TestColumnsAddedLater: a result that was made before a column was added is read
+// without it, and no other column may be missing.
+func TestColumnsAddedLater(t *testing.T) {
+	_, rows := sampleRun(1, "rr")
+	rows[0].ReplayedPackets = ptr(7)
+	table, err := encodeTable(backendColumns[:len(backendColumns)-1], rows)
+	must(t, err)
+	got, err := ReadBackends(bytes.NewReader(table))
+	must(t, err)
+	rows[0].ReplayedPackets = nil
+	if d := cmp.Diff(rows, got); d != "" {
+		t.Error(d)
+	}
+	table, err = encodeTable(backendColumns[:len(backendColumns)-2], rows)
+	must(t, err)
+	if _, err := ReadBackends(bytes.NewReader(table)); err == nil || !strings.Contains(err.Error(), "column replayed_decisions is missing") {
+		t.Errorf("without replayed_decisions: %v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/load"
+	"github.com/lvslab/lvslab/internal/replay"
 )
 
 const (
@@ -47,6 +48,8 @@ type measured struct {
 	matched      load.Matched
 	summary      load.Summary
 	planned      map[string]int // decisions by backend, nil when they are not certain
+	kernel       string         // of the director, uname -r
+	replay       replay.Result  // the model's word on what was captured
 	keepCaptures bool
 	duplicating  bool // an impairment makes copies of packets
 	renewed      []Renewed

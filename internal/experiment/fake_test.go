@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/ipvsmodel"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/load"
 	"github.com/lvslab/lvslab/internal/topo"
@@ -294,6 +296,7 @@ func (f *fakeLab) schedule(fl flow) int {
 			i = f.next[fl.vip]
 			f.next[fl.vip] = (i + 1) % len(s.Destinations)
 		}
+		i = hashed(s, fl, i)
 		if !s.OnePacket {
 			f.entries[fl] = i
 		}
@@ -307,6 +310,15 @@ func (f *fakeLab) schedule(fl flow) int {
 	f.totals.InPackets++
 	f.totals.InBytes += 60
 	return i
+}
+
+// hashed is the place that dh and sh choose, i for another scheduler.
+func hashed(s *proto.IPVSService, fl flow, i int) int {
+	of := map[string]netip.Addr{"dh": fl.vip, "sh": fl.client.Addr()}[s.Scheduler]
+	if !of.IsValid() {
+		return i
+	}
+	return int(ipvsmodel.Hash32(binary.BigEndian.Uint32(of.AsSlice()), 8)) % len(s.Destinations)
 }
 
 func (f *fakeLab) backendOf(address netip.Addr) addr.Noun {

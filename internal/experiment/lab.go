@@ -29,6 +29,9 @@ type Lab struct {
 	// Planned are the decisions that the model of IPVS is certain of before the
 	// first run: by run id, then by backend. A run may be missing.
 	Planned map[string]map[string]int
+	// Kernel is the guests' uname -r, for the evidence that the kernel and the
+	// model differ; it may be empty.
+	Kernel string
 }
 
 // NodeError is a call to a machine that failed. Its cause is a [*proto.Error]

@@ -51,6 +51,9 @@ func (out *measured) raw(notes []string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("queries.csv: %w", err)
 	}
 	files["queries.csv"] = queries.Bytes()
+	if err := out.addReplay(files); err != nil {
+		return nil, err
+	}
 	out.addCaptures(files)
 	before := snapshot{Baseline: &out.before.fresh.Baseline, Nodes: byNode(out.before.counters)}
 	settled := out.stats

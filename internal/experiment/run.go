@@ -123,7 +123,7 @@ func unfit(last artifact.Run) error {
 // one carries out a trial and records it.
 func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Done, error) {
 	out := &measured{
-		trial: t, cast: c, planned: m.lab.Planned[t.RunID], keepCaptures: m.exp.Capture, duplicating: duplicates(m.lab.Topology),
+		trial: t, cast: c, planned: m.lab.Planned[t.RunID], kernel: m.lab.Kernel, keepCaptures: m.exp.Capture, duplicating: duplicates(m.lab.Topology),
 		captures: map[addr.Noun]proto.CaptureResult{},
 		after:    map[addr.Noun]proto.CounterSet{},
 		klog:     map[addr.Noun][]proto.KernelLine{},

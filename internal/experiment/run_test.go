@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -120,9 +121,14 @@ func TestRunThePapersStudy(t *testing.T) {
 			t.Errorf("Jain %v, want 1/3: all on one of three", *run.JainWeighted)
 		}
 		rows := r.rec.backends[run.RunID]
+		if run.Replay != "packets" || run.KernelDiffers != "" || *run.ReplayRows != 1 || *run.ReplayRowsDiffer != 0 {
+			t.Errorf("run %s: replay %q of %d rows, %s", run.RunID, run.Replay, *run.ReplayRows, run.KernelDiffers)
+		}
+		at := hashed(&proto.IPVSService{Scheduler: run.Factors["scheduler"], Destinations: make([]proto.IPVSDestination, 3)},
+			flow{netip.MustParseAddrPort("198.18.0.128:1"), netip.MustParseAddr("198.18.0.101")}, 0)
 		for i, b := range rows {
 			want := 0
-			if i == 0 {
+			if i == at {
 				want = 12
 			}
 			if b.Position != i || b.Backend != backend(i).String() || b.AnswersOK != want || b.IPVSInPackets != int64(want) ||

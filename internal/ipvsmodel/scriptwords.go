@@ -135,6 +135,9 @@ func flagsOf(list string) (out Flags, err error) {
 	if list == "" {
 		return ACK, nil
 	}
+	if list == "none" {
+		return 0, nil
+	}
 	for f := range strings.SplitSeq(list, ",") {
 		switch f {
 		case "syn":

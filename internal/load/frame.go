@@ -22,6 +22,7 @@ type frame struct {
 	tcp            bool
 	seq            uint32
 	syn            bool
+	flags          string     // as in [Segment]
 	icmp           *icmpError // set for ICMP errors, payload is then empty
 	payload        []byte
 	ipBytes        int // the IP packet
@@ -130,7 +131,7 @@ func (d *decoder) decode(b []byte, ci gopacket.CaptureInfo) *frame {
 			fr.payload, transport = d.udp.Payload, true
 		case layers.LayerTypeTCP:
 			fr.src, fr.dst = netip.AddrPortFrom(src, uint16(d.tcp.SrcPort)), netip.AddrPortFrom(dst, uint16(d.tcp.DstPort))
-			fr.tcp, fr.seq, fr.syn = true, d.tcp.Seq, d.tcp.SYN
+			fr.tcp, fr.seq, fr.syn, fr.flags = true, d.tcp.Seq, d.tcp.SYN, flagsText(&d.tcp)
 			fr.payload, transport = d.tcp.Payload, true
 		case layers.LayerTypeICMPv4:
 			fr.icmp = about4(d.icmp4.TypeCode.Type(), d.icmp4.TypeCode.Code(), d.icmp4.Payload)

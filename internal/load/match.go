@@ -76,7 +76,9 @@ type MatchSpec struct {
 type Matched struct {
 	Queries []Query // in order of sending
 	Traffic Traffic
-	ICMP    []ICMPCount // errors about the queries that reached a client, sorted
+	// Segments are those of TCP that a client sent, in order of sending.
+	Segments []Segment
+	ICMP     []ICMPCount // errors about the queries that reached a client, sorted
 	// Unmatched are answers to queries that are not in the capture, RepeatedQueries
 	// frames that repeat a query still waiting (dnsperf never does that: the network
 	// did), Undecodable messages that are not DNS.
@@ -169,6 +171,9 @@ func (m *matcher) frame(f *frame) {
 		t.TxPackets++
 		t.TxIPBytes += int64(f.ipBytes)
 		t.TxFrameBytes += int64(f.wireBytes)
+		if f.tcp {
+			m.out.Segments = append(m.out.Segments, Segment{N: len(m.out.Segments) + 1, Time: f.time, Client: f.src, VIP: f.dst, Flags: f.flags})
+		}
 		m.messages(f, f.src, m.query)
 	case m.clients[f.dst.Addr()] && f.src.Port() == m.spec.Port:
 		t.RxPackets++

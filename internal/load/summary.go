@@ -185,6 +185,7 @@ func Merge(parts ...Matched) Matched {
 	var out Matched
 	for _, p := range parts {
 		out.Queries = append(out.Queries, p.Queries...)
+		out.Segments = append(out.Segments, p.Segments...)
 		out.Traffic.TxPackets += p.Traffic.TxPackets
 		out.Traffic.RxPackets += p.Traffic.RxPackets
 		out.Traffic.TxIPBytes += p.Traffic.TxIPBytes
@@ -206,6 +207,10 @@ func Merge(parts ...Matched) Matched {
 	slices.SortStableFunc(out.Queries, func(a, b Query) int { return a.Time.Compare(b.Time) })
 	for i := range out.Queries {
 		out.Queries[i].N = i + 1
+	}
+	slices.SortStableFunc(out.Segments, func(a, b Segment) int { return a.Time.Compare(b.Time) })
+	for i := range out.Segments {
+		out.Segments[i].N = i + 1
 	}
 	slices.SortFunc(out.ICMP, compareICMP)
 	return out

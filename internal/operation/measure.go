@@ -21,7 +21,7 @@ import (
 
 // lab is the lab that is up, as experiments see it.
 func (a *applying) lab() *experiment.Lab {
-	return &experiment.Lab{Topology: a.study.topology, Layout: a.study.layout, Node: a.host.nodes.node}
+	return &experiment.Lab{Topology: a.study.topology, Layout: a.study.layout, Node: a.host.nodes.node, Kernel: a.image.KernelRelease}
 }
 
 // measure proves the path, carries out the pending trials, seals the artifact

@@ -1,18 +1,16 @@
 package predict
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/replay"
 )
 
 // bench is a run on the model: services, and load generators that ask.
@@ -167,71 +165,16 @@ func impaired(t *lang.Topology, svc lang.Service, e lang.Experiment) bool {
 	return false
 }
 
-// model makes the services, destinations in reverse so that the list comes out
-// in order.
+// model makes the services.
 func (b *bench) model(seed uint64) (*ipvsmodel.Model, error) {
-	m := ipvsmodel.New(ipvsmodel.Kernel{}, seed)
-	for name, value := range b.sysctls {
-		short, ours := strings.CutPrefix(name, "net.ipv4.vs.")
-		n, err := strconv.Atoi(value)
-		if ours && err == nil {
-			_ = m.SetSysctl(short, n) // those that it does not know change nothing
-		}
-	}
-	for _, s := range b.services {
-		k := ipvsmodel.Key{Protocol: protocol(s.Protocol), VIP: netip.AddrPortFrom(s.VIP, s.Port), Mark: s.FWMark}
-		spec, err := serviceOf(s)
-		if err != nil {
-			return nil, err
-		}
-		if err := m.AddService(k, spec); err != nil {
-			return nil, err
-		}
-		m.SetTimeouts(ipvsmodel.Timeouts{TCP: seconds(s.Timeouts.TCP), TCPFin: seconds(s.Timeouts.TCPFin), UDP: seconds(s.Timeouts.UDP)})
-		for _, d := range slices.Backward(s.Destinations) {
-			spec := ipvsmodel.Destination{Address: netip.AddrPortFrom(d.Address, d.Port), Weight: d.Weight, Upper: d.Upper, Lower: d.Lower, Forward: forward(d.Forward)}
-			if err := m.AddDestination(k, spec); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return m, nil
+	return replay.Model(b.services, b.sysctls, ipvsmodel.Kernel{}, seed)
 }
-
-func serviceOf(s proto.IPVSService) (ipvsmodel.Service, error) {
-	spec := ipvsmodel.Service{Scheduler: s.Scheduler, OnePacket: s.OnePacket, Persistence: seconds(s.Persistence)}
-	for _, f := range s.Flags {
-		if !spec.Flag(f) {
-			return spec, fmt.Errorf("flag %q %w", f, ipvsmodel.ErrUnknown)
-		}
-	}
-	if s.Persistence > 0 && s.Netmask > 0 && s.Netmask < 32 {
-		mask, err := netip.AddrFrom4([4]byte{255, 255, 255, 255}).Prefix(s.Netmask)
-		if err != nil {
-			return spec, err
-		}
-		spec.Netmask = mask.Addr()
-	}
-	return spec, nil
-}
-
-func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 func protocol(name string) ipvsmodel.Protocol {
 	if name == "tcp" {
 		return ipvsmodel.TCP
 	}
 	return ipvsmodel.UDP
-}
-
-func forward(name string) ipvsmodel.Forward {
-	switch name {
-	case "masquerade":
-		return ipvsmodel.Masquerade
-	case "direct":
-		return ipvsmodel.Direct
-	}
-	return ipvsmodel.Tunnel
 }
 
 // tally is what came of one run on the model.

@@ -50,6 +50,13 @@ func (w row) maybe(column string, got, want *int) {
 	}
 }
 
+func (w row) text(column, got, want string) {
+	w.check.Compared++
+	if got != want {
+		w.check.fail(w.file, w.name, "%s is %q, the raw data gives %q", column, got, want)
+	}
+}
+
 func runRow(c *Check, r artifact.Run) row { return row{c, artifact.RunsFile, r.RunID} }
 
 func backendRow(c *Check, b artifact.BackendRow) row {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,6 +51,8 @@ type trial struct {
 // raw is the raw data of one run.
 type raw struct {
 	queries  []load.Query
+	segments []load.Segment // of TCP
+	script   []byte         // the events that show a difference, nil without one
 	fresh    proto.IPVSFreshState
 	before   map[string]proto.CounterSet
 	after    map[string]proto.CounterSet
@@ -66,6 +69,9 @@ type conn struct {
 	protocol string
 	client   netip.AddrPort
 	virtual  netip.AddrPort
+	dest     netip.AddrPort
+	state    string
+	expires  int // seconds left
 }
 
 // readRaw reads the files of raw/<run>/. One that is missing is an error.
@@ -95,6 +101,9 @@ func readRaw(a *artifact.Artifact, run string) (*raw, error) {
 	if after.IPVS != nil {
 		r.settled = *after.IPVS
 	}
+	if err := r.readReplay(file); err != nil {
+		return nil, err
+	}
 	if data, err = file("conns.csv"); err != nil {
 		return nil, err
 	}
@@ -120,11 +129,16 @@ func readConns(data []byte) ([]conn, error) {
 	}
 	var out []conn
 	for _, row := range rows[1:] {
-		c := conn{protocol: row[0]}
-		var err1, err2 error
-		c.client, err1 = netip.ParseAddrPort(row[1])
-		c.virtual, err2 = netip.ParseAddrPort(row[2])
-		if err := errors.Join(err1, err2); err != nil {
+		if len(row) < 6 {
+			return nil, fmt.Errorf("conns.csv: %d columns", len(row))
+		}
+		c := conn{protocol: row[0], state: row[4]}
+		var errs [4]error
+		c.client, errs[0] = netip.ParseAddrPort(row[1])
+		c.virtual, errs[1] = netip.ParseAddrPort(row[2])
+		c.dest, errs[2] = netip.ParseAddrPort(row[3])
+		c.expires, errs[3] = strconv.Atoi(row[5])
+		if err := errors.Join(errs[:]...); err != nil {
 			return nil, fmt.Errorf("conns.csv: %w", err)
 		}
 		out = append(out, c)

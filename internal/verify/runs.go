@@ -18,6 +18,7 @@ func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]tri
 	for _, b := range a.Backends() {
 		rows[b.RunID] = append(rows[b.RunID], b)
 	}
+	words := Check{Name: "model", What: "replayed decisions and what differs against the model fed with the packets", Unit: "numbers"}
 	without := 0
 	for _, r := range a.Runs() {
 		if err := ctx.Err(); err != nil {
@@ -47,11 +48,12 @@ func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]tri
 		counted(&counters, r, mine, t, data)
 		judged(&flags, r, mine)
 		generated(&records, r, t, data, ports[t.Experiment])
+		replayed(&words, a.Manifest().Versions.GuestKernel, r, mine, t, data)
 	}
 	if without > 0 {
 		captures.Notes = append(captures.Notes, fmt.Sprintf("%d runs kept no capture (capture = false): their queries.csv is taken as it is", without))
 	}
-	out := []Check{captures, tables, counters, flags}
+	out := []Check{captures, tables, counters, flags, words}
 	if records.Compared+len(records.Problems) > 0 {
 		out = append(out, records)
 	}

@@ -170,6 +170,16 @@ func TestForgeries(t *testing.T) {
 			"plan: plan.json: is of study other, the manifest of sample"},
 		{"a prediction afterwards", func(s *studytest.Study) { n := 1; s.Rows[0].PlannedDecisions = &n },
 			"plan: backends.csv, 01-01-rr: planned_decisions of "},
+		{"another replay", func(s *studytest.Study) { n := 2; s.Rows[0].ReplayedDecisions = &n },
+			"model: backends.csv, 01-01-rr backend.ns[0]: replayed_decisions is 2, the raw data gives 1"},
+		{"a kernel that obeys", func(s *studytest.Study) {
+			replace(s, "raw/01-01-rr/counters-after.json", `"conns": 1,`, `"conns": 2,`)
+		}, `model: runs.csv, 01-01-rr: kernel_differs is "", the raw data gives "`},
+		{"a row that points elsewhere", func(s *studytest.Study) {
+			replace(s, "raw/01-01-rr/conns.csv", ",198.18.0.30:53,UDP", ",198.18.0.31:53,UDP")
+		}, "model: runs.csv, 01-01-rr: replay_rows_differ is 0, the raw data gives 1"},
+		{"fewer rows compared", func(s *studytest.Study) { n := 2; s.Runs[0].ReplayRows = &n }, "replay_rows is 2, the raw data gives 3"},
+		{"no word of the model", func(s *studytest.Study) { s.Runs[0].Replay = "none" }, `replay is "none", the raw data gives "packets"`},
 		{"no plan", func(s *studytest.Study) { s.Plan = []byte("[]") }, "plan: plan.json: cannot be read"},
 		{"invalid without a reason", func(s *studytest.Study) { s.Runs[0].Valid = false }, "validity: runs.csv, 01-01-rr: valid is false with outcome_flags []"},
 		{"a loss that is none", func(s *studytest.Study) { s.Runs[0].OutcomeFlags = []string{"backend_drop"} }, "validity: runs.csv, 01-01-rr: outcome_flags name a loss"},
