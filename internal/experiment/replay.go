@@ -16,7 +16,7 @@ import (
 func (out *measured) replayed(r *artifact.Run, backends []artifact.BackendRow) {
 	s := out.trial.Treatment.Setting
 	in := replay.Input{
-		Kernel: out.kernel, Before: out.own(out.before.fresh.Services), After: out.own(out.stats.Services), Sysctl: out.before.fresh.Sysctl,
+		Kernel: out.kernel, Before: out.services(out.before.fresh.Services), After: out.services(out.stats.Services), Sysctl: out.before.fresh.Sysctl,
 		Clients: s.Clients, Names: map[netip.Addr]string{},
 	}
 	for _, b := range out.cast.service.RealServers {
@@ -36,8 +36,8 @@ func (out *measured) replayed(r *artifact.Run, backends []artifact.BackendRow) {
 	out.replay.Fill(r, backends)
 }
 
-// own are the services of the run.
-func (out *measured) own(list []proto.IPVSService) []proto.IPVSService {
+// services are the services of the run.
+func (out *measured) services(list []proto.IPVSService) []proto.IPVSService {
 	var mine []proto.IPVSService
 	for _, s := range list {
 		if out.mine(s.IPVSKey) {
