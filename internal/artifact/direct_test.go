@@ -28,7 +28,7 @@ func TestPastLVS(t *testing.T) {
 	}
 	rowTable, err := encodeTable(backendColumns, []BackendRow{row})
 	must(t, err)
-	if want := "01-01-rr,backend.ns[0],198.18.0.30,,,,,,,1000,1000,,,,\n"; !strings.HasSuffix(string(rowTable), want) {
+	if want := "01-01-rr,backend.ns[0],198.18.0.30,,,,,,,1000,1000,,,,,\n"; !strings.HasSuffix(string(rowTable), want) {
 		t.Errorf("no %q in\n%s", want, rowTable)
 	}
 	backRows, err := ReadBackends(bytes.NewReader(rowTable))

@@ -12,8 +12,11 @@ import (
 )
 
 // replayed feeds the model of IPVS with the packets that the captures show and
-// writes what came of it into the rows.
+// writes what came of it into the rows. A run without LVS has none.
 func (out *measured) replayed(r *artifact.Run, backends []artifact.BackendRow) {
+	if out.direct() {
+		return // nothing of it was IPVS's
+	}
 	s := out.trial.Treatment.Setting
 	in := replay.Input{
 		Kernel: out.kernel, Before: out.services(out.before.fresh.Services), After: out.services(out.stats.Services), Sysctl: out.before.fresh.Sysctl,
