@@ -59,7 +59,9 @@ func (out *measured) rows() (artifact.Run, []artifact.BackendRow, []string) {
 	r.PreconditionFailures = failures(out.tries)
 	reports := out.reports(&r)
 	out.unseen(&r, reports)
-	out.replayed(&r, backends)
+	if !out.direct() {
+		out.replayed(&r, backends)
+	}
 
 	var found findings
 	out.judge(&found, r, reports)
