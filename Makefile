@@ -16,7 +16,7 @@ PACKAGES := qemu-system-x86 libvirt-daemon libvirt-daemon-driver-qemu \
 # firewall rules with, and OpenSSH's client for the configuration written for it.
 TEST_PACKAGES := gcc libc6-dev bind9-utils iptables openssh-client
 
-.PHONY: all setup setup-test build agent demo test test-unit test-acc soak bench lint clean
+.PHONY: all setup setup-test build agent demo test test-unit test-acc soak fuzz bench lint clean
 
 all: build
 
@@ -63,6 +63,12 @@ SOAK ?= 20
 
 soak: setup-test build ## kill and interrupt lvslab again and again; nothing may be left
 	LVSLAB_ACC=1 LVSLAB_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -run '^TestAcc(Kills|SignalSoak)$$' ./internal/acceptance
+
+# FUZZ random cases for the model and a kernel; LVSLAB_SEED=N makes others.
+FUZZ ?= 200
+
+fuzz: setup-test ## random events, once through the model of IPVS and once through a kernel
+	LVSLAB_ACC=1 LVSLAB_FUZZ=$(FUZZ) $(GO) test -v -count=1 -timeout 60m -run '^TestAccConformance$$' ./internal/conformance
 
 bench: setup build ## ratios in one run, printed as a table
 	$(GO) test -count=1 -run '^$$' -bench Plan -benchtime 1x ./plan

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,7 @@ func buildInitrd(ctx context.Context, img images.Image, dir, pattern string) (st
 		cpio.Directory("guest", 0o755),
 		cpio.StaticFile("guest/init", initScript, 0o755),
 		cpio.StaticFile("guest/pattern", pattern, 0o644),
+		cpio.StaticFile("guest/env", handedOn(), 0o644),
 		cpio.StaticFile("guest/test", string(program), 0o755),
 	} {
 		r.Ino, r.NLink = uint64(i+1), 1
@@ -105,6 +107,18 @@ func buildInitrd(ctx context.Context, img images.Image, dir, pattern string) (st
 	}
 	path := filepath.Join(dir, "initramfs.cpio")
 	return path, os.WriteFile(path, archive.Bytes(), 0o644)
+}
+
+// handedOn is a shell script that sets the host's LVSLAB_SEED and LVSLAB_FUZZ
+// in the guest, so that a random test can be repeated or made longer.
+func handedOn() string {
+	var out strings.Builder
+	for _, name := range []string{"LVSLAB_SEED", "LVSLAB_FUZZ"} {
+		if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
+			fmt.Fprintf(&out, "export %s=%d\n", name, n)
+		}
+	}
+	return out.String()
 }
 
 func boot(ctx context.Context, img images.Image, initrd string) (string, error) {

@@ -26,6 +26,7 @@ $bb cat >/newroot/run/guest/main <<'MAIN'
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LVSLAB_IN_GUEST=1
 ip link set lo up
 cd /run/guest
+. ./env
 ./test -test.v -test.count=1 -test.timeout=8m -test.run "$(cat pattern)"
 echo "GUEST EXIT $?"
 sleep 0.2

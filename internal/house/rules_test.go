@@ -60,6 +60,7 @@ var allowed = map[string][]string{
 	"internal/agent/server/boot": {"internal/agent/server"},
 	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},
 	"internal/ipvsmodel":         {},
+	"internal/conformance":       {"internal/agent/proto", "internal/ipvs", "internal/ipvsmodel"},
 
 	"internal/load":             {"internal/addr", "internal/diag", "internal/lang"},
 	"internal/replay":           {"internal/artifact", "internal/agent/proto", "internal/ipvsmodel", "internal/load"},

@@ -11,7 +11,7 @@ type Entry struct {
 	Protocol    Protocol // 0 for the template of a service with a mark
 	Client, VIP netip.AddrPort
 	Backend     netip.AddrPort
-	State       string        // UDP, NONE for a template, else the state of TCP
+	State       string        // UDP, NONE or ASSURED for a template, else the state of TCP
 	Expires     time.Duration // from now
 	Template    bool
 }
@@ -34,6 +34,12 @@ func (m *Model) Entries() []Entry {
 		switch {
 		case e.template:
 			row.State = "NONE"
+			if e.assured {
+				row.State = "ASSURED"
+			}
+			if row.VIP.Port() == 0 { // of a mark, or of all ports (ip_vs_core.c, ip_vs_sched_persist)
+				row.Backend = netip.AddrPortFrom(row.Backend.Addr(), 0)
+			}
 		case row.Protocol == TCP:
 			row.State = tcpNames[e.state]
 		}

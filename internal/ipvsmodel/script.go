@@ -79,7 +79,13 @@ func ParseScript(r io.Reader) (Script, error) {
 // Run carries the script out on a model of its own and returns what came out
 // differently from what it says, one sentence each.
 func (s Script) Run() ([]string, error) {
-	r := &runner{model: New(Kernel{}, 1), names: map[string]netip.AddrPort{}, tally: map[string]int{}}
+	return s.RunOn(New(Kernel{}, 1))
+}
+
+// RunOn does the same on another target, which has to be empty. The words
+// kernel and seed are refused ([ErrUnknown]) unless it is a [Model].
+func (s Script) RunOn(t Target) ([]string, error) {
+	r := &runner{model: t, names: map[string]netip.AddrPort{}, tally: map[string]int{}}
 	for _, step := range s.Steps {
 		if err := r.step(step); err != nil {
 			return r.wrong, err
@@ -89,7 +95,7 @@ func (s Script) Run() ([]string, error) {
 }
 
 type runner struct {
-	model *Model
+	model Target
 	now   time.Duration
 	names map[string]netip.AddrPort
 	tally map[string]int
@@ -103,13 +109,8 @@ func (r *runner) differ(s Step, format string, args ...any) {
 func (r *runner) step(s Step) error {
 	var err error
 	switch s.Verb {
-	case "kernel":
-		r.model = New(Kernel{Before2026: s.Args[0] == "before-2026"}, 1)
-	case "seed":
-		var n uint64
-		if n, err = strconv.ParseUint(s.Args[0], 10, 64); err == nil {
-			r.model = New(r.model.kernel, n)
-		}
+	case "kernel", "seed":
+		err = r.renew(s)
 	case "name":
 		r.names[s.Args[0]], err = netip.ParseAddrPort(s.Args[1])
 	case "clear":
@@ -141,6 +142,23 @@ func (r *runner) step(s Step) error {
 	}
 	if err != nil && !errors.Is(err, ErrScript) {
 		err = s.errorf("%w", err)
+	}
+	return err
+}
+
+// renew puts another model in place of the one there.
+func (r *runner) renew(s Step) error {
+	m, ok := r.model.(*Model)
+	if !ok {
+		return fmt.Errorf("%s %w", s.Verb, ErrUnknown)
+	}
+	if s.Verb == "kernel" {
+		r.model = New(Kernel{Before2026: s.Args[0] == "before-2026"}, 1)
+		return nil
+	}
+	n, err := strconv.ParseUint(s.Args[0], 10, 64)
+	if err == nil {
+		r.model = New(m.kernel, n)
 	}
 	return err
 }
