@@ -21,6 +21,9 @@ type author struct {
 type standing struct {
 	key, proto, vip, mark, scheduler string
 	have                             []int // last bytes of the destinations
+	// forward is how packets reach each of them. It stays: flows of a destination
+	// whose method is changed are sent to nobody, see docs/findings.md.
+	forward map[int]string
 }
 
 // Generate writes the n-th random script of a seed: one to three services, up
@@ -52,7 +55,7 @@ func (a *author) write(format string, args ...any) {
 }
 
 func (a *author) service(i int) {
-	s := &standing{vip: fmt.Sprintf("10.0.0.%d:53", 100+i)}
+	s := &standing{vip: fmt.Sprintf("10.0.0.%d:53", 100+i), forward: map[int]string{}}
 	switch a.IntN(5) {
 	case 0:
 		s.mark, s.proto = fmt.Sprintf(" mark=%d", 7+i), []string{"udp", "tcp"}[a.IntN(2)]
@@ -89,7 +92,7 @@ func (a *author) dress(s *standing) string {
 	return out
 }
 
-func (a *author) settings() string {
+func (a *author) settings(s *standing, destination int) string {
 	out := fmt.Sprintf(" weight=%d", []int{0, 1, 1, 1, 2, 3, 4, 7, 10, 100}[a.IntN(10)])
 	if a.IntN(6) == 0 {
 		upper := 1 + a.IntN(8)
@@ -98,7 +101,10 @@ func (a *author) settings() string {
 			out += fmt.Sprintf(" lower=%d", 1+a.IntN(upper))
 		}
 	}
-	return out + " forward=" + []string{"tunnel", "direct", "masquerade"}[a.IntN(3)]
+	if s.forward[destination] == "" {
+		s.forward[destination] = []string{"tunnel", "direct", "masquerade"}[a.IntN(3)]
+	}
+	return out + " forward=" + s.forward[destination]
 }
 
 func (a *author) destination(s *standing) {
@@ -107,7 +113,7 @@ func (a *author) destination(s *standing) {
 		return
 	}
 	s.have = append(s.have, d)
-	a.write("add %s 10.0.0.%d:53%s", s.key, d, a.settings())
+	a.write("add %s 10.0.0.%d:53%s", s.key, d, a.settings(s, d))
 }
 
 func (a *author) event() {
@@ -119,7 +125,8 @@ func (a *author) event() {
 		a.destination(s)
 		a.packets(s)
 	case kind == 2 && len(s.have) > 0:
-		a.write("set %s 10.0.0.%d:53%s", s.key, s.have[a.IntN(len(s.have))], a.settings())
+		d := s.have[a.IntN(len(s.have))]
+		a.write("set %s 10.0.0.%d:53%s", s.key, d, a.settings(s, d))
 	case kind == 3 && len(s.have) > 0:
 		i := a.IntN(len(s.have))
 		a.write("remove %s 10.0.0.%d:53", s.key, s.have[i])
