@@ -132,6 +132,30 @@ func TestLockWaitsAndTells(t *testing.T) {
 	again()
 }
 
+// TestLockNamesALateHolder: one who has just taken the lock writes his number down
+// a moment later.
+func TestLockNamesALateHolder(t *testing.T) {
+	cache := t.TempDir()
+	f, err := os.Create(filepath.Join(cache, "images.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lockPoll)
+	defer cancel()
+	time.AfterFunc(lockPoll/4, func() { _, _ = f.WriteString("4711\n") })
+	var said []string
+	if _, err := acquire(ctx, cache, func(s string) { said = append(said, s) }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("held lock: %v", err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "waiting for process 4711") {
+		t.Errorf("said %q", said)
+	}
+}
+
 func TestCachedBuildNeedsNoLock(t *testing.T) {
 	cache := t.TempDir()
 	recipe := Recipe{Name: "test"}

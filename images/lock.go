@@ -34,7 +34,7 @@ func acquireFile(ctx context.Context, path, what string, progress func(string)) 
 	}
 	handOver(path)
 	told := false
-	for {
+	for looks := 0; ; looks++ {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			break
@@ -43,14 +43,16 @@ func acquireFile(ctx context.Context, path, what string, progress func(string)) 
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		if !told {
+		// Who has just taken it may not have written his number down yet: look again.
+		if who, known := holder(path); !told && (known || looks > 0) {
 			told = true
-			progress("waiting for " + holder(path) + ", which is using the " + what + " cache")
+			progress("waiting for " + who + ", which is using the " + what + " cache")
 		}
 		select {
 		case <-ctx.Done():
+			who, _ := holder(path)
 			err := diag.Fail(ctx.Err(), "The "+what+" cache stayed locked",
-				"Wait for the other process to finish, or end it, and try again.", "%s holds %s", holder(path), path)
+				"Wait for the other process to finish, or end it, and try again.", "%s holds %s", who, path)
 			f.Close()
 			return nil, err
 		case <-time.After(lockPoll):
@@ -64,11 +66,12 @@ func acquireFile(ctx context.Context, path, what string, progress func(string)) 
 	}, nil
 }
 
-// holder names the process that wrote itself into the lock file.
-func holder(path string) string {
+// holder names the process that wrote itself into the lock file, and says whether
+// one has.
+func holder(path string) (name string, known bool) {
 	text, _ := os.ReadFile(path)
 	if pid := strings.TrimSpace(string(text)); pid != "" {
-		return "process " + pid
+		return "process " + pid, true
 	}
-	return "another process"
+	return "another process", false
 }
