@@ -65,7 +65,7 @@ soak: setup-test build ## kill and interrupt lvslab again and again; nothing may
 	LVSLAB_ACC=1 LVSLAB_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -run '^TestAcc(Kills|SignalSoak)$$' ./internal/acceptance
 
 # FUZZ random cases for the model and a kernel; LVSLAB_SEED=N makes others.
-FUZZ ?= 2000
+FUZZ ?= 500
 
 fuzz: setup-test ## random events, once through the model of IPVS and once through a kernel
 	LVSLAB_ACC=1 LVSLAB_FUZZ=$(FUZZ) $(GO) test -v -count=1 -timeout 60m -run '^TestAccConformance$$' ./internal/conformance
