@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -43,31 +42,7 @@ func WriteQueries(w io.Writer, queries []Query) error {
 
 // ReadQueries reads what [WriteQueries] wrote. An error names the line.
 func ReadQueries(r io.Reader) ([]Query, error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord = true
-	head, err := in.Read()
-	if err != nil {
-		return nil, fmt.Errorf("queries.csv: %w", err)
-	}
-	if !slices.Equal(head, queryColumns) {
-		return nil, fmt.Errorf("queries.csv: the columns are %q, want %q", head, queryColumns)
-	}
-	var out []Query
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("queries.csv: %w", err)
-		}
-		q, err := readQuery(row)
-		if err != nil {
-			line, _ := in.FieldPos(0)
-			return nil, fmt.Errorf("queries.csv line %d: %w", line, err)
-		}
-		out = append(out, q)
-	}
+	return readRows(r, "queries.csv", queryColumns, readQuery)
 }
 
 // readQuery reads one row.

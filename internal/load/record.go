@@ -3,7 +3,6 @@ package load
 import (
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net/netip"
@@ -90,31 +89,7 @@ func stamp(t time.Time) string {
 
 // ReadRecord reads what [WriteRecord] wrote. An error names the line.
 func ReadRecord(r io.Reader) ([]Asked, error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord = true
-	head, err := in.Read()
-	if err != nil {
-		return nil, fmt.Errorf("generator.csv: %w", err)
-	}
-	if !slices.Equal(head, recordColumns) {
-		return nil, fmt.Errorf("generator.csv: the columns are %q, want %q", head, recordColumns)
-	}
-	var out []Asked
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("generator.csv: %w", err)
-		}
-		a, err := readAsked(row)
-		if err != nil {
-			line, _ := in.FieldPos(0)
-			return nil, fmt.Errorf("generator.csv line %d: %w", line, err)
-		}
-		out = append(out, a)
-	}
+	return readRows(r, "generator.csv", recordColumns, readAsked)
 }
 
 func readAsked(row []string) (Asked, error) {

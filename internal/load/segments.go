@@ -64,31 +64,7 @@ func WriteSegments(w io.Writer, segments []Segment) error {
 
 // ReadSegments reads what [WriteSegments] wrote. An error names the line.
 func ReadSegments(r io.Reader) ([]Segment, error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord = true
-	head, err := in.Read()
-	if err != nil {
-		return nil, fmt.Errorf("packets.csv: %w", err)
-	}
-	if !slices.Equal(head, segmentColumns) {
-		return nil, fmt.Errorf("packets.csv: the columns are %q, want %q", head, segmentColumns)
-	}
-	var out []Segment
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("packets.csv: %w", err)
-		}
-		s, err := readSegment(row)
-		if err != nil {
-			line, _ := in.FieldPos(0)
-			return nil, fmt.Errorf("packets.csv line %d: %w", line, err)
-		}
-		out = append(out, s)
-	}
+	return readRows(r, "packets.csv", segmentColumns, readSegment)
 }
 
 func readSegment(row []string) (Segment, error) {

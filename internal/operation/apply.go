@@ -387,14 +387,6 @@ func (a *applying) handles() []string {
 	}
 }
 
-// quoteNode quotes brackets for the shell.
-func quoteNode(n string) string {
-	if strings.ContainsAny(n, `["`) {
-		return "'" + n + "'"
-	}
-	return n
-}
-
 // since returns seconds since the start of the apply, as the manifest keeps them.
 func (a *applying) since() *float64 {
 	s := float64(time.Since(a.Started).Milliseconds()) / 1000

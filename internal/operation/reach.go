@@ -184,3 +184,11 @@ func notSetUp(node string, err error) error {
 	return diag.Fail(diag.Told(err), node+" has not been set up", "Apply again; 'lvslab logs "+quoteNode(node)+"' shows what happened to it.",
 		"it has booted since the last apply and has neither keys nor settings")
 }
+
+// quoteNode quotes brackets for the shell.
+func quoteNode(n string) string {
+	if strings.ContainsAny(n, `["`) {
+		return "'" + n + "'"
+	}
+	return n
+}

@@ -23,7 +23,7 @@ const (
 	tcp       = "tcp"       // connections that stay open
 )
 
-// shape is all that the abstract says of sed and nq.
+// oneBackend is all that the abstract says of sed and nq.
 const oneBackend = "one backend"
 
 // What the abstract of "Performance Evaluation of Active and Passive Scheduling
@@ -76,7 +76,7 @@ type Reproduction struct {
 
 // study is a result's valid runs by experiment and scheduler.
 type study struct {
-	order map[string][]string // experiment → schedulers as they first ran, by name of the declared order
+	order map[string][]string // experiment → schedulers as they first ran
 	runs  map[[2]string][]artifact.Run
 	rows  map[string][]artifact.BackendRow // by run
 }

@@ -3,6 +3,7 @@ package reproduce
 import (
 	"fmt"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/lvslab/lvslab/internal/verdict"
 )
@@ -75,19 +76,11 @@ func shape(s string) string {
 
 // align writes a table in columns as wide as their widest cell.
 func align(b *strings.Builder, table [][]string) {
-	width := make([]int, len(table[0]))
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, row := range table {
-		for i, c := range row {
-			width[i] = max(width[i], len([]rune(c)))
-		}
+		fmt.Fprintln(w, "  "+strings.Join(row, "\t"))
 	}
-	for _, row := range table {
-		var line strings.Builder
-		for i, c := range row {
-			line.WriteString("  " + c + strings.Repeat(" ", width[i]-len([]rune(c))))
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
+	_ = w.Flush() // a strings.Builder takes everything
 }
 
 // wrap breaks a text at blanks.
