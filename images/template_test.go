@@ -106,7 +106,7 @@ func TestDamagedTemplate(t *testing.T) {
 			cache := t.TempDir()
 			var count atomic.Int32
 			made := buildTemplate(t, cache, "k1", making(&count, nil))
-			time.Sleep(10 * time.Millisecond) // the clock of change times is coarse
+			time.Sleep(30 * time.Millisecond) // the clock of change times is coarse
 			if err := damage(made.Path); err != nil {
 				t.Fatal(err)
 			}

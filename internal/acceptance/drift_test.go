@@ -26,10 +26,16 @@ func pair(lab, prefix string, edits ...string) string {
 }
 
 const (
-	zonePath  = "/run/named/zones/small.test.zone"
-	rewrite   = "sed -i 's/192.0.2.7$/192.0.2.77/' " + zonePath
-	loadAgain = `kill -HUP $(pidof named); sleep 0.3`
+	zonePath = "/run/named/zones/small.test.zone"
+	rewrite  = "sed -i 's/192.0.2.7$/192.0.2.77/' " + zonePath
 )
+
+// loadAgain makes the named at an address read its files again and waits until
+// its answer to a question has a mark: named does so some time after the signal.
+func loadAgain(address, question, mark string) string {
+	return "kill -HUP $(pidof named); for i in $(seq 100); do dig +time=1 +tries=1 @" + address + " " + question +
+		" > /tmp/answer && grep -q '" + mark + "' /tmp/answer && break; [ $i -lt 100 ]; sleep 0.05; done"
+}
 
 // meddlings are changes behind lvslab's back inside guests, and how a plan calls
 // each.
@@ -48,13 +54,13 @@ var meddlings = []struct{ name, node, script, says string }{
 	{"an impairment", "client.probe", "tc qdisc replace dev wire root netem delay 5ms", "impair: changed outside lvslab"},
 	{"a kernel parameter", "backend.web[1]", "sysctl -qw net.ipv4.conf.all.arp_ignore=0", `values["net.ipv4.conf.all.arp_ignore"]: changed outside lvslab`},
 	{"a zone's file", "backend.web[0]", rewrite, `zones["small.test"]: changed outside lvslab`},
-	{"a zone, loaded", "backend.web[0]", rewrite + "; " + loadAgain, `zones["small.test"]: changed outside lvslab`},
+	{"a zone, loaded", "backend.web[0]", rewrite + "; " + loadAgain("@P.30", "n7.small.test", "192.0.2.77"), `zones["small.test"]: changed outside lvslab`},
 	{"a zone, loaded, and its file put back", "backend.web[0]",
-		"cd /tmp; cp " + zonePath + " was; sed -i '/SOA/s/ 1 / 2 /' " + zonePath + "; " + loadAgain + "; cp was " + zonePath,
+		"cd /tmp; cp " + zonePath + " was; sed -i '/SOA/s/ 1 / 2 /' " + zonePath + "; " + loadAgain("@P.30", "small.test SOA", " 2 ") + "; cp was " + zonePath,
 		`zones["small.test"]: changed outside lvslab`},
 	{"a zone's file deleted", "backend.web[0]", "rm " + zonePath, `zones["small.test"]: changed outside lvslab`},
 	{"named.conf", "backend.web[0]", "echo '// so' >> /run/named/named.conf", "backend.web[0]/dns will be created: changed outside lvslab: named.conf has been rewritten"},
-	{"a zone not served", "backend.web[1]", "cd /run/named; cp named.conf /tmp/was; sed -i '/small.test/d' named.conf; " + loadAgain + "; cp /tmp/was named.conf",
+	{"a zone not served", "backend.web[1]", "cd /run/named; cp named.conf /tmp/was; sed -i '/small.test/d' named.conf; " + loadAgain("@P.31", "n7.small.test", "REFUSED") + "; cp /tmp/was named.conf",
 		`zones["small.test"]: changed outside lvslab`},
 	{"named killed", "backend.web[1]", "kill -9 $(pidof named)", "backend.web[1]/dns will be created: changed outside lvslab: named does not run"},
 }
@@ -91,8 +97,7 @@ func TestAccDrift(t *testing.T) {
 	}
 	s.answers(prefix)
 
-	kill(t, s, "guest=", "backend-web-1")
-	time.Sleep(300 * time.Millisecond) // libvirt hears of it by the monitor's end
+	s.killMachine(t, "backend-web-1")
 	found("a machine killed", "backend.web[1]/domain will be created: virtual machine lvslab-",
 		"backend.web[1]/dns will be created: gone with backend.web[1]/domain", "Plan: 5 to create, 0 to change, 0 to replace, 0 to delete")
 	repaired("a machine killed")
@@ -124,12 +129,34 @@ func (s *site) answers(prefix string) {
 	}
 }
 
-// detachNIC takes the first NIC out of the machine with that end of its name, and
-// waits until the guest has let go of it.
-func (s *site) detachNIC(t *testing.T, name string) {
+// killMachine kills the emulator of the machine with that end of its name, and
+// waits until libvirt has heard of it by its monitor's end.
+func (s *site) killMachine(t *testing.T, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	conn := s.libvirt(ctx, t)
+	defer conn.Close()
+	kill(t, s, "guest=", name)
+	poll(t, 20*time.Second, "libvirt does not hear of its machine's death", func() bool {
+		lives := false
+		err := conn.Do(ctx, 10*time.Second, func(l *rpc.Libvirt) error {
+			doms, _, err := l.ConnectListAllDomains(1, rpc.ConnectListDomainsActive)
+			for _, d := range doms {
+				lives = lives || strings.HasSuffix(d.Name, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !lives
+	})
+}
+
+// libvirt connects to the libvirtd of the site's only lab.
+func (s *site) libvirt(ctx context.Context, t *testing.T) *libvirt.Conn {
+	t.Helper()
 	dirs, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*"))
 	st, err := state.Read(dirs[0])
 	if err != nil {
@@ -143,6 +170,16 @@ func (s *site) detachNIC(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return conn
+}
+
+// detachNIC takes the first NIC out of the machine with that end of its name, and
+// waits until the guest has let go of it.
+func (s *site) detachNIC(t *testing.T, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	conn := s.libvirt(ctx, t)
 	defer conn.Close()
 	detached := false
 	nics := func(l *rpc.Libvirt) (left int, err error) {

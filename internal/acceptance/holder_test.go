@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"regexp"
 	"strconv"
 	"strings"
@@ -67,14 +68,18 @@ func TestAccHolder(t *testing.T) {
 	unchanged("the protocol is ours again")
 
 	// The kernel, short of memory, kills one machine: that one is missed.
-	kill(t, s, "guest=", "client-probe")
-	time.Sleep(300 * time.Millisecond) // libvirt hears of it by the monitor's end
+	s.killMachine(t, "client-probe")
 	if r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "lab.hcl"); !strings.Contains(r.stdout, "client.probe/domain will be created") || strings.Contains(r.stdout, "backend.web/domain will be created") {
 		t.Errorf("plan after a machine's death: %s", r)
 	}
 	// It kills the hypervisor: gone is proven, and everything is made anew.
 	signal(t, holderPID(t, s), syscall.SIGKILL)
-	time.Sleep(500 * time.Millisecond)
+	poll(t, 20*time.Second, "the holder does not end", func() bool {
+		list, err := hypervisor.List(context.Background())
+		return err == nil && !slices.ContainsFunc(list, func(e hypervisor.Entry) bool {
+			return strings.HasPrefix(e.LabDir, s.dir+"/") && e.Status == hypervisor.Running
+		})
+	})
 	if r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "lab.hcl"); !strings.Contains(r.stdout, "Plan: 13 to create") {
 		t.Errorf("plan after the hypervisor's death: %s", r)
 	}

@@ -108,7 +108,7 @@ func (s *site) signalled(signals []os.Signal, args ...string) result {
 	began := time.Now()
 	_ = cmd.Wait() // the code tells
 	took := time.Since(began)
-	if len(signals) > 1 && took > 5*time.Second {
+	if len(signals) > 1 && took > 10*time.Second {
 		s.t.Errorf("stopped at once took %s", took)
 	}
 	return result{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errOut.String(), took: took}

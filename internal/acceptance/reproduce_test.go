@@ -22,7 +22,7 @@ func TestAccReproduce(t *testing.T) {
 	}
 	s.must(0, time.Minute, "verify", "results/triac-2026/latest")
 	// A complete study is shown again, and nothing is run.
-	if again := s.must(0, time.Minute, "reproduce", "triac-2026", "-var", "iterations=1", "-var", "queries=100"); again.took > 30*time.Second || !strings.Contains(again.stdout, "sed: 60:0:0 decisions") {
+	if again := s.must(0, 2*time.Minute, "reproduce", "triac-2026", "-var", "iterations=1", "-var", "queries=100"); again.took > 60*time.Second || !strings.Contains(again.stdout, "sed: 60:0:0 decisions") {
 		t.Errorf("a study that is complete: %s", again)
 	}
 	s.must(0, time.Minute, "reproduce", "triac-2026", "--from", "results/triac-2026/latest")

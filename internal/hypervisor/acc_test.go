@@ -266,7 +266,7 @@ func TestAccKillNineLeavesNothing(t *testing.T) {
 	if st, err := readStat(daemon); err == nil && !st.ended() {
 		t.Errorf("libvirtd %d lives on: %+v", daemon, st)
 	}
-	if took > 3*time.Second { // 0.1 s on an idle machine
+	if took > 15*time.Second { // 0.1 s on an idle machine
 		t.Errorf("took %s", took)
 	}
 	if diff := cmp.Diff(before, lookAtHost(t)); diff != "" {

@@ -345,7 +345,7 @@ func TestAccKillNineWithDomains(t *testing.T) {
 		if !lives {
 			break
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > 15*time.Second {
 			t.Fatal("the holder does not end")
 		}
 		time.Sleep(time.Millisecond)

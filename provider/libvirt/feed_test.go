@@ -86,7 +86,7 @@ func TestFeedWhoseReaderHangs(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 		cancel()
 		opened <- f
 	}()
@@ -108,7 +108,7 @@ func TestMakePipeFreesAnOldReader(t *testing.T) {
 		b, _ := os.ReadFile(pipe)
 		freed <- b
 	}()
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	if err := makePipe(pipe); err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func TestFatesUDP(t *testing.T) {
 		case 1: // lost
 			return nil
 		case 2: // late
-			return []reply{{after: 300 * time.Millisecond, msg: ok}}
+			return []reply{{after: 800 * time.Millisecond, msg: ok}}
 		case 3: // twice
 			return []reply{{msg: ok}, {after: 10 * time.Millisecond, msg: ok}}
 		case 4: // a wrong id first, the right one later
@@ -179,7 +179,7 @@ func TestFatesUDP(t *testing.T) {
 		s.peers = nil
 		s.mu.Unlock()
 		spec := s.spec("udp", 14, 14)
-		spec.Fresh, spec.WithinMS, spec.Window = fresh, 150, 1
+		spec.Fresh, spec.WithinMS, spec.Window = fresh, 400, 1
 		began := time.Now()
 		res, record := run(t, spec)
 		want := map[int]load.Result{1: load.TimedOut, 2: load.TooLate, 5: load.TimedOut, 8: load.TimedOut, 9: load.TimedOut, 10: load.TimedOut}
@@ -192,13 +192,13 @@ func TestFatesUDP(t *testing.T) {
 				t.Errorf("fresh %v, query %d: %s, want %s (%+v)", fresh, i, a.Result, w, a)
 			}
 		}
-		if record[3].Duplicates != 1 || record[2].Latency < 300*time.Millisecond || !record[6].Truncated || record[7].Rcode != "SERVFAIL" || record[1].Source.IsValid() {
+		if record[3].Duplicates != 1 || record[2].Latency < 800*time.Millisecond || !record[6].Truncated || record[7].Rcode != "SERVFAIL" || record[1].Source.IsValid() {
 			t.Errorf("fresh %v: %+v", fresh, record)
 		}
 		if res.Strange != 5 {
 			t.Errorf("fresh %v: %d strange messages, want 5", fresh, res.Strange)
 		}
-		if took := time.Since(began); took > 6*150*time.Millisecond+2*time.Second {
+		if took := time.Since(began); took > 6*400*time.Millisecond+20*time.Second {
 			t.Errorf("took %v", took)
 		}
 	}
@@ -258,7 +258,7 @@ func TestOpenLoop(t *testing.T) {
 	_, record := run(t, spec)
 	took := time.Since(began)
 	own := load.Judge(record, nil)
-	if own.TimedOut != 50 || own.Timing.Paced != 50 || own.Timing.Max == nil || took < 390*time.Millisecond || took > 3*time.Second {
+	if own.TimedOut != 50 || own.Timing.Paced != 50 || own.Timing.Max == nil || took < 390*time.Millisecond || took > 20*time.Second {
 		t.Errorf("%v, %+v", took, own)
 	}
 	for i, a := range record {
@@ -286,7 +286,7 @@ func TestBoundInTime(t *testing.T) {
 	began := time.Now()
 	res, record := run(t, spec)
 	own := load.Judge(record, nil)
-	if took := time.Since(began); took > 3*time.Second || res.Cut == "" || own.Unsent < 900 || own.Started+own.Unsent != 1000 {
+	if took := time.Since(began); took > 15*time.Second || res.Cut == "" || own.Unsent < 900 || own.Started+own.Unsent != 1000 {
 		t.Errorf("%v, cut %q, %+v", took, res.Cut, own)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -22,7 +22,7 @@ func TestLoadReturnsWhatTheProgramSaid(t *testing.T) {
 // A program that does not end is interrupted first, so that it can report, and
 // takes its children with it.
 func TestLoadIsInterruptedAndKilled(t *testing.T) {
-	r, err := runLoad(t.Context(), "/bin/sh", proto.DNSPerfSpec{Args: []string{"-c", `trap 'echo report; exit 7' INT; sleep 60 & wait`}, TimeoutMS: 200})
+	r, err := runLoad(t.Context(), "/bin/sh", proto.DNSPerfSpec{Args: []string{"-c", `trap 'echo report; exit 7' INT; sleep 60 & wait`}, TimeoutMS: 1000})
 	if err != nil || r.Stdout != "report\n" || r.Exit != 7 {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
