@@ -20,7 +20,7 @@ import (
 // into dir/root, without running anything of them, and returns the versions of
 // what it unpacked. dir is empty and exists.
 func bootstrap(ctx context.Context, recipe Recipe, dir string) (root string, packages map[string]string, err error) {
-	src, err := readSources(aptDir, recipe.Suite)
+	src, err := sourcesFor(aptDir, recipe)
 	if err != nil {
 		return "", nil, err
 	}
@@ -34,7 +34,7 @@ func bootstrap(ctx context.Context, recipe Recipe, dir string) (root string, pac
 	}
 	status, prefs := filepath.Join(dir, "status"), filepath.Join(dir, "preferences")
 	confPath := filepath.Join(dir, "apt.conf")
-	for path, text := range map[string]string{status: installedStatus(recipe), prefs: preferences, confPath: conf} {
+	for path, text := range map[string]string{status: installedStatus(recipe), prefs: preferences(recipe), confPath: conf} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return "", nil, err
 		}
@@ -93,8 +93,17 @@ func installedStatus(recipe Recipe) string {
 }
 
 // preferences makes Debian's own packages win over those of further sources
-// that a machine may have for the same suite, see apt_preferences(5).
-const preferences = "Package: *\nPin: release o=Debian\nPin-Priority: 990\n"
+// that a machine may have for the same suite, and lets a further suite give the
+// kernel and nothing else: the first record that fits decides, those that name
+// packages before those that do not, see apt_preferences(5).
+func preferences(recipe Recipe) string {
+	text := "Package: *\nPin: release o=Debian\nPin-Priority: 990\n"
+	if recipe.KernelSuite == "" {
+		return text
+	}
+	return fmt.Sprintf("Package: linux-image-*\nPin: release n=%[1]s\nPin-Priority: 995\n\n"+
+		"Package: *\nPin: release n=%[1]s\nPin-Priority: 100\n\n", recipe.KernelSuite) + text
+}
 
 // aptSettings are the settings of the machine that decide whether its sources
 // can be reached. mmdebstrap starts with none of them.
@@ -165,8 +174,12 @@ var causes = []struct {
 }{
 	{regexp.MustCompile(`(?i)no space left on device`), "The disk is full",
 		"Free some space, or set LVSLAB_CACHE to a directory on a larger disk."},
+	{regexp.MustCompile(`E: Unable to locate package linux-image|Package '?linux-image\S* has no installation candidate`), "The package sources have no such kernel",
+		"apt-cache search '^linux-image' lists those that they have. Debian takes a version's package away when it has a newer one: linux-image-6.12-cloud-amd64 and the like always mean the newest."},
 	{regexp.MustCompile(`E: Unable to locate package|has no installation candidate`), "A package of the image is not in the package sources",
 		"Check that the sources of the machine hold Debian's main component, and run `apt-get update`."},
+	{regexp.MustCompile(`does not have a Release file`), "The package sources have no such release",
+		"Check the release that the kernel is to come from, and that the mirror of the machine holds it."},
 	{regexp.MustCompile(`NO_PUBKEY|EXPKEYSIG|is not signed|public key is not available|not yet valid|Release file .* expired`), "The package sources are not trusted",
 		"Run `apt-get update` and mend what it reports: keys come with the package debian-archive-keyring, and the clock must be right."},
 	{regexp.MustCompile(`Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Connection (timed out|refused|failed)|Network is unreachable|Failed to fetch|Some index files failed to download`),

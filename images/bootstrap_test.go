@@ -22,13 +22,15 @@ func TestBootstrapFailures(t *testing.T) {
 			"W: Failed to fetch http://m.example/debian/dists/bookworm/InRelease  Temporary failure resolving 'm.example'\n" +
 			"E: apt-get update --error-on=any -oAPT::Status-Fd=<$fd> -oDpkg::Use-Pty=false failed\nE: mmdebstrap failed to run\n",
 		"package": "I: downloading packages with apt...\nE: Unable to locate package ipvsadmin\nE: apt download failed: E: apt-get failed\n",
+		"kernel":  "I: downloading packages with apt...\nE: Unable to locate package linux-image-9.9-cloud-amd64\nE: apt download failed: E: apt-get failed\n",
+		"release": "Err:4 http://m.example/debian bookworm-nothing Release\n  404  Not Found\nE: The repository 'http://m.example/debian bookworm-nothing Release' does not have a Release file.\nE: mmdebstrap failed to run\n",
 		"keys":    "W: GPG error: http://m.example/debian bookworm InRelease: The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 0E98404D386FA1D9\nE: The repository 'http://m.example/debian bookworm InRelease' is not signed.\n",
 		"disk":    "I: extracting archives...\ntar: ./usr/lib/x: Cannot write: No space left on device\nE: tar --extract failed: 2\n",
 		"mixed":   "The following packages have unmet dependencies:\n libgcc-s1 : Depends: gcc-12-base (= 12.2.0-14) but 13.1 is to be installed\nE: Unable to correct problems, you have held broken packages.\n",
 		"unknown": strings.Repeat("I: something\n", 20) + "E: surprise\n",
 	}
 	var b strings.Builder
-	for _, name := range []string{"network", "package", "keys", "disk", "mixed", "unknown"} {
+	for _, name := range []string{"network", "package", "kernel", "release", "keys", "disk", "mixed", "unknown"} {
 		err := bootstrapFailure(t.Context(), Recipe{Name: "debian-12"}, outputs[name], errors.New("exit status 25"))
 		var f *diag.Failure
 		if !errors.As(err, &f) {

@@ -19,6 +19,10 @@ type Recipe struct {
 	// Suite is the distribution's code name, looked up in the package sources
 	// of the machine. Its -updates and -security suites are used as well.
 	Suite string
+	// KernelSuite is a further release that the kernel alone is taken from, such
+	// as bookworm-backports; "" for Suite. When the machine has no source for
+	// it, it is looked for where Suite comes from.
+	KernelSuite string `json:",omitempty"`
 	// Arch is the Debian architecture of the guest.
 	Arch string
 	// Packages are what the guest needs; their dependencies follow.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -34,6 +35,53 @@ func wanted(suite, release string) bool {
 		return true
 	}
 	return false
+}
+
+// sourcesFor returns the sources that a recipe is made from. A kernel of
+// another suite comes from the machine's sources for it; when there are none,
+// from where the recipe's own suite comes from, for Debian keeps its suites
+// side by side on one mirror.
+func sourcesFor(dir string, recipe Recipe) (sources, error) {
+	src, err := readSources(dir, recipe.Suite)
+	if err != nil || recipe.KernelSuite == "" {
+		return src, err
+	}
+	more, err := readSources(dir, recipe.KernelSuite)
+	if err != nil {
+		more = src.forSuite(recipe.Suite, recipe.KernelSuite)
+	}
+	if more.empty() {
+		return src, err
+	}
+	src.oneLine = append(src.oneLine, more.oneLine...)
+	src.deb822 = append(src.deb822, more.deb822...)
+	return src, nil
+}
+
+// forSuite returns the entries for a release, made into entries for another.
+func (s sources) forSuite(release, other string) sources {
+	var out sources
+	for _, line := range s.oneLine {
+		// Not in the options, which stand in brackets before the address.
+		options, rest := "", line
+		if i := strings.Index(line, "]"); i >= 0 {
+			options, rest = line[:i+1], line[i+1:]
+		}
+		fields := strings.Fields(rest)
+		if i := slices.Index(fields, release); i >= 0 {
+			fields[i] = other
+			out.oneLine = append(out.oneLine, strings.TrimSpace(options+" "+strings.Join(fields, " ")))
+		}
+	}
+	for _, text := range s.deb822 {
+		for _, st := range stanzas(text) {
+			if contains(strings.Fields(st.get("Suites")), release) {
+				st.set("Suites", other)
+				out.deb822 = append(out.deb822, st.String())
+			}
+		}
+	}
+	return out
 }
 
 // readSources collects the sources for a release from dir, in apt's order.

@@ -50,7 +50,7 @@ func Preflight(recipe Recipe, cacheDir string) error {
 	if err := checkTools(tools); err != nil {
 		errs = append(errs, err)
 	}
-	if _, err := readSources(aptDir, recipe.Suite); err != nil {
+	if _, err := sourcesFor(aptDir, recipe); err != nil {
 		errs = append(errs, err)
 	}
 	if err := checkSpace(existing(cacheDir), "an image", spaceNeeded); err != nil {

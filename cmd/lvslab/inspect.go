@@ -138,14 +138,16 @@ func (a *app) versionCommand() *cobra.Command {
 func (a *app) imageCommand() *cobra.Command {
 	c := &cobra.Command{Use: "image", Args: noSuchCommand, RunE: needsCommand, Short: "Build, list and remove guest images"}
 	var refresh bool
+	var kernel string
 	build := &cobra.Command{
 		Use: "build", Short: "Build the guest image unless it is cached",
 		Args: exactly("no arguments", 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			a.exit, err = operation.ImageBuild(c.Context(), &a.settings, refresh)
+			a.exit, err = operation.ImageBuild(c.Context(), &a.settings, kernel, refresh)
 			return err
 		},
 	}
+	build.Flags().StringVar(&kernel, "kernel", "", "Debian `PACKAGE` of another kernel, such as linux-image-6.12-cloud-amd64 or linux-image-cloud-amd64/bookworm-backports")
 	build.Flags().BoolVar(&refresh, "refresh", false, "look for newer packages first")
 	list := &cobra.Command{
 		Use: "list", Short: "List the images in the cache",

@@ -62,9 +62,14 @@ func initrdOf(ctx context.Context, img images.Image, cache string) (string, erro
 	return images.InitrdWithAgent(ctx, img, agent, cache)
 }
 
-// ImageBuild builds the guest image, looking for newer packages with refresh.
-func ImageBuild(ctx context.Context, s *Settings, refresh bool) (Exit, error) {
-	img, err := images.Build(ctx, images.Debian12, images.Options{Refresh: refresh, Progress: func(step string) {
+// ImageBuild builds the guest image with the usual kernel or that of a Debian
+// package, looking for newer packages with refresh.
+func ImageBuild(ctx context.Context, s *Settings, kernel string, refresh bool) (Exit, error) {
+	recipe, err := images.ForKernel(kernel)
+	if err != nil {
+		return ExitError, err
+	}
+	img, err := images.Build(ctx, recipe, images.Options{Refresh: refresh, Progress: func(step string) {
 		s.phase(PhaseImage, "progress", step)
 	}})
 	if err != nil {
@@ -108,9 +113,13 @@ func ImageRemove(ctx context.Context, s *Settings, key string) (Exit, error) {
 
 func (s *Settings) showImages(list []images.Image) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-16s  %-10s  %-28s  %9s  %s\n", "KEY", "NAME", "KERNEL", "SIZE", "CREATED")
+	wide := 10
 	for _, img := range list {
-		fmt.Fprintf(&b, "%-16s  %-10s  %-28s  %6.1f MB  %s\n", img.Key, img.Name, img.KernelRelease, float64(img.Size)/1e6, img.Created.Format("2006-01-02 15:04"))
+		wide = max(wide, len(img.Name))
+	}
+	fmt.Fprintf(&b, "%-16s  %-*s  %-28s  %9s  %s\n", "KEY", wide, "NAME", "KERNEL", "SIZE", "CREATED")
+	for _, img := range list {
+		fmt.Fprintf(&b, "%-16s  %-*s  %-28s  %6.1f MB  %s\n", img.Key, wide, img.Name, img.KernelRelease, float64(img.Size)/1e6, img.Created.Format("2006-01-02 15:04"))
 	}
 	if len(list) == 0 {
 		b.Reset()
