@@ -67,8 +67,8 @@ soak: setup-test build ## kill and interrupt lvslab again and again; nothing may
 # FUZZ random cases for the model and a kernel; LVSLAB_SEED=N makes others.
 FUZZ ?= 500
 
-fuzz: setup-test ## random events, once through the model of IPVS and once through a kernel
-	LVSLAB_ACC=1 LVSLAB_FUZZ=$(FUZZ) $(GO) test -v -count=1 -timeout 60m -run '^TestAccConformance$$' ./internal/conformance
+fuzz: setup build ## random events, once through the model of IPVS and once through a kernel
+	bin/lvslab conformance --fuzz $(FUZZ) --seed $(or $(LVSLAB_SEED),1)
 
 bench: setup build ## ratios in one run, printed as a table
 	$(GO) test -count=1 -run '^$$' -bench Plan -benchtime 1x ./plan

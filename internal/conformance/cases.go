@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,9 @@ type Case struct {
 	Name string
 	// Measured: the expectation was seen on a kernel; else it follows from source.
 	Measured bool
-	Script   ipvsmodel.Script
+	// Text is the case as written, Script the same read.
+	Text   string
+	Script ipvsmodel.Script
 }
 
 // Cases returns all of package ipvsmodel, in the order of the files.
@@ -38,11 +39,12 @@ func Cases() ([]Case, error) {
 		}
 		archive := txtar.Parse(text)
 		for _, f := range archive.Files {
-			s, err := ipvsmodel.ParseScript(strings.NewReader(string(archive.Comment) + string(f.Data)))
+			text := string(archive.Comment) + string(f.Data)
+			s, err := ipvsmodel.ParseScript(strings.NewReader(text))
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", path, f.Name, err)
 			}
-			out = append(out, Case{Name: f.Name, Measured: strings.HasPrefix(string(f.Data), "# measured:"), Script: s})
+			out = append(out, Case{Name: f.Name, Measured: strings.HasPrefix(string(f.Data), "# measured:"), Text: text, Script: s})
 		}
 	}
 	return out, nil
@@ -102,15 +104,6 @@ func isPrefix(mask string) bool {
 	return bits != 0 && ^bits&(^bits+1) == 0
 }
 
-// Replay carries a case out on the kernel and returns where that does otherwise.
-func Replay(c Case) (wrong []string, err error) {
-	err = inSpace(func(k *kernel) error {
-		wrong, err = observable(c.Script).RunOn(k)
-		return err
-	})
-	return wrong, err
-}
-
 // observable has one word for every packet that no backend gets.
 func observable(s ipvsmodel.Script) ipvsmodel.Script {
 	nobody := []string{"no-service", "not-a-start", "gone"}
@@ -139,21 +132,4 @@ func observable(s ipvsmodel.Script) ipvsmodel.Script {
 		out.Steps[i].Options = merged
 	}
 	return out
-}
-
-// inSpace runs f on a thread that ends with it, as does its namespace.
-func inSpace(f func(*kernel) error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked
-		k, err := newKernel()
-		if err == nil {
-			if err = f(k); err == nil {
-				err = k.err
-			}
-			k.close()
-		}
-		done <- err
-	}()
-	return <-done
 }

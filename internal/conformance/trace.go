@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
 )
 
@@ -14,6 +14,12 @@ import (
 type tracer struct {
 	ipvsmodel.Target
 	lines []string
+	now   time.Duration // of the script
+}
+
+func (t *tracer) Advance(at time.Duration) {
+	t.now = at
+	t.Target.Advance(at)
 }
 
 func (t *tracer) Packet(at time.Duration, p *ipvsmodel.Packet) ipvsmodel.Decision {
@@ -26,8 +32,11 @@ func (t *tracer) Packet(at time.Duration, p *ipvsmodel.Packet) ipvsmodel.Decisio
 	return d
 }
 
-// finish appends the connection table and what the destinations count.
+// finish appends the connection table and what the destinations count. What the
+// kernel has put off to its next tick is done before: a SYN that replaces a
+// closed entry lets that end by its timer (ip_vs_conn_expire_now).
 func (t *tracer) finish(keys []ipvsmodel.Key) error {
+	t.Target.Advance(t.now)
 	var rows []string
 	for _, e := range t.Entries() {
 		proto := e.Protocol.String()
@@ -50,17 +59,22 @@ func (t *tracer) finish(keys []ipvsmodel.Key) error {
 	return nil
 }
 
-// trace runs a script and returns its lines. A control event that is refused
-// ends it with a line, so that a refusal by one side alone is a difference.
-func trace(s ipvsmodel.Script, on ipvsmodel.Target) []string {
+// record runs a script and returns what came of it. A control event that is
+// refused ends the trace with a line, so that a refusal by one side alone is a
+// difference.
+func record(s ipvsmodel.Script, on ipvsmodel.Target) proto.ReplayResult {
 	t := &tracer{Target: on}
-	if _, err := s.RunOn(t); err != nil {
-		return append(t.lines, "refused")
+	wrong, err := s.RunOn(t)
+	out := proto.ReplayResult{Wrong: wrong}
+	switch {
+	case err != nil:
+		out.Refused = err.Error()
+		t.lines = append(t.lines, "refused")
+	case t.finish(keysOf(s)) != nil:
+		t.lines = append(t.lines, "no counts")
 	}
-	if err := t.finish(keysOf(s)); err != nil {
-		return append(t.lines, "no counts")
-	}
-	return t.lines
+	out.Trace = t.lines
+	return out
 }
 
 // keysOf lists the services that stand at the end.
@@ -86,22 +100,6 @@ func keysOf(s ipvsmodel.Script) (out []ipvsmodel.Key) {
 		}
 	}
 	return out
-}
-
-// Difference runs a script on the model and on the kernel: the first line that
-// differs, "" when none does.
-func Difference(text string) (string, error) {
-	s, err := ipvsmodel.ParseScript(strings.NewReader(text))
-	if err != nil {
-		return "", err
-	}
-	want := trace(s, ipvsmodel.New(ipvsmodel.Kernel{}, 1))
-	var got []string
-	err = inSpace(func(k *kernel) error {
-		got = trace(s, k)
-		return nil
-	})
-	return firstDifference(want, got), err
 }
 
 func firstDifference(model, kernel []string) string {

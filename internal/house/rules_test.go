@@ -50,7 +50,7 @@ var allowed = map[string][]string{
 	"internal/agent/proto":   {},
 	"internal/agent/binary":  {"internal/diag"},
 	"internal/agent/client":  {"internal/diag", "internal/agent/proto"},
-	"internal/agent/server":  {"internal/agent/dnsload", "internal/agent/proto", "internal/ipvs", "internal/load", "internal/version"},
+	"internal/agent/server":  {"internal/agent/dnsload", "internal/agent/proto", "internal/conformance", "internal/ipvs", "internal/load", "internal/version"},
 	"internal/agent/dnsload": {"internal/agent/proto", "internal/load"},
 	"internal/ipvs":          {"internal/agent/proto"},
 	"internal/guesttest":     {"images", "internal/vmtest"},
@@ -61,6 +61,7 @@ var allowed = map[string][]string{
 	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},
 	"internal/ipvsmodel":         {},
 	"internal/conformance":       {"internal/agent/proto", "internal/ipvs", "internal/ipvsmodel"},
+	"internal/machine":           {"images", "internal/diag", "internal/hypervisor", "internal/agent/client", "internal/agent/proto"},
 
 	"internal/load":             {"internal/addr", "internal/diag", "internal/lang"},
 	"internal/replay":           {"internal/artifact", "internal/agent/proto", "internal/ipvsmodel", "internal/load"},

@@ -34,6 +34,12 @@ const (
 	PhaseDestroy    Phase = "destroy"
 )
 
+// The phases of a replay of cases on a kernel, after [PhaseImage].
+const (
+	PhaseBoot  Phase = "boot"
+	PhaseCases Phase = "cases"
+)
+
 // PhaseEvent says that a phase began, is going on, or is done.
 type PhaseEvent struct {
 	Phase Phase `json:"phase"`

@@ -18,6 +18,7 @@ func areas() []func(*Server) {
 		registerPing,
 		registerPreparations,
 		registerQuery,
+		registerReplay,
 		registerRoutes,
 		registerSysctl,
 		registerTidy,
