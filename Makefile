@@ -73,6 +73,8 @@ fuzz: setup build ## random events, once through the model of IPVS and once thro
 bench: setup build ## ratios in one run, printed as a table
 	$(GO) test -count=1 -run '^$$' -bench Plan -benchtime 1x ./plan
 	$(GO) test -count=1 -run '^$$' -bench 'Packets|Churn' -benchtime 0.5s ./internal/ipvsmodel
+	$(GO) test -count=1 -run '^$$' -bench Growth -benchtime 0.2s ./internal/ipvsmodel
+	$(GO) test -count=1 -run '^$$' -bench Demo -benchtime 0.5s ./internal/predict
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^$$' -bench . -benchtime 1x ./internal/acceptance/...
 
 clean:

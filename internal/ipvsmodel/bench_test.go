@@ -10,11 +10,7 @@ import (
 // benchmarkFlows sends packets of so many flows in turn to 16 destinations; in
 // the steady state each finds its entry, and each restarts a timer.
 func benchmarkFlows(b *testing.B, scheduler string, backends, flows int) {
-	weights := make([]int, backends)
-	for i := range weights {
-		weights[i] = 1 + i%4
-	}
-	m, _ := lab(b, Service{Scheduler: scheduler}, weights)
+	m, _ := lab(b, Service{Scheduler: scheduler}, mixedWeights(backends))
 	packets := make([]Packet, flows)
 	for i := range packets {
 		packets[i] = Packet{Protocol: UDP, VIP: vip, Client: netip.AddrPortFrom(address(0x0a000000+uint32(i/50000)), uint16(1024+i%50000))}
@@ -26,7 +22,7 @@ func benchmarkFlows(b *testing.B, scheduler string, backends, flows int) {
 		m.Packet(at, &packets[i])
 	}
 	b.ReportAllocs()
-	i := 0
+	i, began := 0, processor()
 	for b.Loop() {
 		at += gap
 		m.Packet(at, &packets[i])
@@ -34,7 +30,7 @@ func benchmarkFlows(b *testing.B, scheduler string, backends, flows int) {
 			i = 0
 		}
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpackets/s")
+	perPacket(b, began)
 	if m.Live() != flows {
 		b.Fatalf("%d entries, want %d", m.Live(), flows)
 	}
@@ -50,25 +46,8 @@ func BenchmarkPackets(b *testing.B) {
 
 // BenchmarkDecisions schedules each packet afresh.
 func BenchmarkDecisions(b *testing.B) {
-	for _, backends := range []int{4, 16, 1024} {
-		for _, scheduler := range Schedulers() {
-			b.Run(fmt.Sprintf("%s/%d", scheduler, backends), func(b *testing.B) {
-				weights := make([]int, backends)
-				for i := range weights {
-					weights[i] = 1 + i%4
-				}
-				m, _ := lab(b, Service{Scheduler: scheduler, OnePacket: true, SHPort: true, MHPort: true}, weights)
-				p := Packet{Protocol: UDP, VIP: vip}
-				b.ReportAllocs()
-				n := 0
-				for b.Loop() {
-					n++
-					p.Client = netip.AddrPortFrom(address(uint32(n)), uint16(n))
-					m.Packet(0, &p)
-				}
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpackets/s")
-			})
-		}
+	for _, scheduler := range Schedulers() {
+		b.Run(scheduler, func(b *testing.B) { benchmarkDecisions(b, scheduler, 16) })
 	}
 }
 

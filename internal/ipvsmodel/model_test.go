@@ -13,7 +13,7 @@ import (
 var vip = netip.MustParseAddrPort("10.0.0.100:53")
 
 func backend(i int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 53)
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1 + byte(i>>8), byte(i)}), 53)
 }
 
 // lab is a service with destinations whose list order is that of weights.
@@ -40,7 +40,7 @@ func number(d Decision) int {
 		return -1
 	}
 	b := d.Backend.Addr().As4()
-	return int(b[3])
+	return int(b[2]-1)<<8 | int(b[3])
 }
 
 func weightList(t *rapid.T) []int {
