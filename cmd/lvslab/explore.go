@@ -16,7 +16,8 @@ func (a *app) graphCommand() *cobra.Command {
 		Use:   "graph FILE|DIR|builtin:NAME",
 		Short: "Print which block needs which, for Graphviz or Mermaid",
 		Example: `  lvslab graph topology.hcl | dot -Tsvg > lab.svg
-  lvslab graph --format mermaid --resources topology.hcl`,
+  lvslab graph --format mermaid --resources topology.hcl
+  lvslab graph --live topology.hcl | dot -Tsvg > lab.svg`,
 		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if o.Format != operation.GraphDot && o.Format != operation.GraphMermaid {
@@ -29,6 +30,7 @@ func (a *app) graphCommand() *cobra.Command {
 	a.variableFlags(c.Flags())
 	c.Flags().StringVar(&o.Format, "format", operation.GraphDot, "write for `TOOL`: dot (Graphviz) or mermaid")
 	c.Flags().BoolVar(&o.Resources, "resources", false, "the resources that blocks become, instead of blocks")
+	c.Flags().BoolVar(&o.Live, "live", false, "look at the lab, and show what of it exists, changed, is gone")
 	return c
 }
 

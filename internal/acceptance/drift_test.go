@@ -100,6 +100,12 @@ func TestAccDrift(t *testing.T) {
 	s.killMachine(t, "backend-web-1")
 	found("a machine killed", "backend.web[1]/domain will be created: virtual machine lvslab-",
 		"backend.web[1]/dns will be created: gone with backend.web[1]/domain", "Plan: 5 to create, 0 to change, 0 to replace, 0 to delete")
+	live := s.must(0, time.Minute, "graph", "--live", "lab.hcl").stdout
+	for _, x := range []string{`"backend.web[1]" [label = "backend.web[1]\nvirtual machine lvslab-`, `"backend.web[0]" [color = "green"]`} {
+		if !strings.Contains(live, x) {
+			t.Errorf("no %s in\n%s", x, live)
+		}
+	}
 	repaired("a machine killed")
 
 	s.must(0, time.Minute, "exec", "backend.web[0]", "--", "sh", "-c", "(sleep 0.2; echo b > /proc/sysrq-trigger) >/dev/null 2>&1 &")

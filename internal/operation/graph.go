@@ -23,29 +23,39 @@ const (
 type GraphOptions struct {
 	Format    string // GraphDot or GraphMermaid
 	Resources bool   // resources instead of blocks
+	Live      bool   // with what exists of them
 }
 
 // Graph prints who needs whom: the blocks of a topology, or all the resources
-// that they become.
-func Graph(_ context.Context, s *Settings, path string, o GraphOptions) (Exit, error) {
+// that they become; with Live also what exists of them, as read just now.
+func Graph(ctx context.Context, s *Settings, path string, o GraphOptions) (Exit, error) {
 	a, err := s.prepare(path, ApplyOptions{})
 	if err != nil {
 		return ExitError, err
 	}
-	text, raw, err := "", json.RawMessage(nil), error(nil)
-	if o.Resources {
-		resources, lerr := lower.Resources(a.study.topology, a.study.layout, a.lowering())
-		if lerr != nil {
-			return ExitError, lerr
+	var resources []provider.Resource
+	if o.Resources || o.Live {
+		if resources, err = lower.Resources(a.study.topology, a.study.layout, a.lowering()); err != nil {
+			return ExitError, err
 		}
-		text, raw, err = draw(resourceGraph(resources), o.Format)
+	}
+	var found map[addr.Resource]condition
+	if o.Live {
+		if found, err = a.conditions(ctx, resources); err != nil {
+			return ExitError, err
+		}
+	}
+	var text string
+	var raw json.RawMessage
+	if o.Resources {
+		text, raw, err = draw(resourceGraph(resources), o.Format, found)
 	} else {
-		text, raw, err = draw(nounGraph(a.study.topology), o.Format)
+		text, raw, err = draw(nounGraph(a.study.topology), o.Format, ofNouns(found))
 	}
 	if err != nil {
 		return ExitError, err
 	}
-	s.Events.Emit(ReportEvent{Kind: "graph", Text: text, Data: raw})
+	s.Events.Emit(ReportEvent{Kind: "graph", Text: a.study.redact(text), Data: json.RawMessage(a.study.redact(string(raw)))})
 	return ExitDone, nil
 }
 
@@ -90,13 +100,21 @@ func nounGraph(t *lang.Topology) *graph.Graph[addr.Noun] {
 	return g
 }
 
-func draw[K graph.Key[K]](g *graph.Graph[K], format string) (string, json.RawMessage, error) {
+// draw writes a graph in a format, and as JSON. found is nil when nobody has looked.
+func draw[K graph.Key[K]](g *graph.Graph[K], format string, found map[K]condition) (string, json.RawMessage, error) {
+	for n := range found {
+		g.Add(n) // what exists and is no longer asked for
+	}
+	var look func(K) graph.Look
+	if found != nil {
+		look = func(n K) graph.Look { return found[n].look() }
+	}
 	var b strings.Builder
 	render := g.Dot
 	if format == GraphMermaid {
 		render = g.Mermaid
 	}
-	if err := render(&b); err != nil {
+	if err := render(&b, look); err != nil {
 		return "", nil, fmt.Errorf("graph: %w", err)
 	}
 	type edge struct {
@@ -110,9 +128,17 @@ func draw[K graph.Key[K]](g *graph.Graph[K], format string) (string, json.RawMes
 			edges = append(edges, edge{n.String(), m.String()})
 		}
 	}
+	var live map[string]condition
+	if found != nil {
+		live = map[string]condition{}
+		for n, c := range found {
+			live[n.String()] = c
+		}
+	}
 	raw, err := json.Marshal(struct {
-		Nodes []string `json:"nodes"`
-		Edges []edge   `json:"edges"`
-	}{nodes, edges})
+		Nodes []string             `json:"nodes"`
+		Edges []edge               `json:"edges"`
+		Live  map[string]condition `json:"live,omitempty"`
+	}{nodes, edges, live})
 	return strings.TrimRight(b.String(), "\n"), raw, err
 }

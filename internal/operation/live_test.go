@@ -207,3 +207,31 @@ func TestForeignChanges(t *testing.T) {
 }
 
 func resourceAt(n addr.Noun, part string) addr.Resource { return addr.Resource{Noun: n, Part: part} }
+
+// A block is drawn by the worst that is found of it.
+func TestConditions(t *testing.T) {
+	l := newLive(t)
+	up := l.up()
+	old, err := addr.ParseResource("client.old/domain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, gone, missing := up[0].Addr, up[1].Addr, up[2].Addr
+	r := reality{have: append(up[3:], up[0], plan.Existing{Addr: old}), changed: []addr.Resource{changed}, gone: map[addr.Resource]string{gone: "it has ended"}}
+	found := r.conditions(l.wanted)
+	want := map[addr.Resource]condition{changed: {State: liveChanged}, gone: {liveGone, "it has ended"}, missing: {State: liveNotMade}, old: {State: liveLeftOver}, up[3].Addr: {State: liveAsRecorded}}
+	for a, w := range want {
+		if found[a] != w {
+			t.Errorf("%s: %+v, want %+v", a, found[a], w)
+		}
+	}
+	if len(found) != len(l.wanted)+1 {
+		t.Errorf("%d found", len(found))
+	}
+	backend := addr.N(addr.Backend, "ns")
+	dns, vm := addr.Resource{Noun: backend, Part: "dns"}, addr.Resource{Noun: backend, Part: "domain"}
+	nouns := ofNouns(map[addr.Resource]condition{vm: {State: liveAsRecorded}, dns: {liveGone, "named does not run"}})
+	if got := nouns[vm.Noun]; got != (condition{liveGone, "named does not run"}) || len(nouns) != 1 {
+		t.Errorf("%+v", nouns)
+	}
+}

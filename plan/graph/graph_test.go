@@ -79,7 +79,7 @@ func TestClosureAndReverse(t *testing.T) {
 func TestDraw(t *testing.T) {
 	g := build(`t["x"]>vm vm>net`)
 	var dot, mermaid strings.Builder
-	if err := errors.Join(g.Dot(&dot), g.Mermaid(&mermaid)); err != nil {
+	if err := errors.Join(g.Dot(&dot, nil), g.Mermaid(&mermaid, nil)); err != nil {
 		t.Fatal(err)
 	}
 	wantDot := `digraph lvslab {
@@ -98,6 +98,40 @@ func TestDraw(t *testing.T) {
   n2["vm"]
   n1 --> n2
   n2 --> n0
+`
+	if dot.String() != wantDot {
+		t.Errorf("dot:\n%s", dot.String())
+	}
+	if mermaid.String() != wantMermaid {
+		t.Errorf("mermaid:\n%s", mermaid.String())
+	}
+}
+
+func TestDrawWithLooks(t *testing.T) {
+	g := build(`a>"b"`)
+	look := func(n name) Look {
+		if n == "a" {
+			return Look{}
+		}
+		return Look{Note: `gone: "x"`, Color: "red", Dashed: true}
+	}
+	var dot, mermaid strings.Builder
+	if err := errors.Join(g.Dot(&dot, look), g.Mermaid(&mermaid, look)); err != nil {
+		t.Fatal(err)
+	}
+	wantDot := `digraph lvslab {
+  rankdir = "RL"
+  node [shape = "box"]
+  "\"b\"" [label = "\"b\"\ngone: \"x\"", color = "red", style = "dashed"]
+  "a"
+  "a" -> "\"b\""
+}
+`
+	wantMermaid := `flowchart RL
+  n0["#quot;b#quot;<br>gone: #quot;x#quot;"]
+  n1["a"]
+  style n0 stroke:red,stroke-dasharray:4
+  n1 --> n0
 `
 	if dot.String() != wantDot {
 		t.Errorf("dot:\n%s", dot.String())
