@@ -34,7 +34,7 @@ func TestAccDiskFullWhileSaving(t *testing.T) {
 	linked(t, s)
 	r := s.inMounts(t, `
 cp -r "$LVSLAB_CACHE/images" images
-mount -t tmpfs -o size=800m lvslab-test "$LVSLAB_CACHE"
+mount -t tmpfs -o size=$(($(du -sm images | cut -f 1) + 700))m lvslab-test "$LVSLAB_CACHE"
 mv images "$LVSLAB_CACHE/"
 (
   until ls -d "$LVSLAB_CACHE"/templates/.build-*; do sleep 0.05; done
