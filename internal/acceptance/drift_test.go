@@ -110,7 +110,7 @@ func TestAccDrift(t *testing.T) {
 
 	s.must(0, time.Minute, "exec", "backend.web[0]", "--", "sh", "-c", "(sleep 0.2; echo b > /proc/sysrq-trigger) >/dev/null 2>&1 &")
 	console := filepath.Join(s.dir, ".lvslab", "drifting", "console", "backend.web%5B0%5D.log")
-	poll(t, 30*time.Second, "the machine does not boot", func() bool {
+	poll(t, 2*time.Minute, "the machine does not boot", func() bool {
 		text, _ := os.ReadFile(console)
 		_, after, reset := strings.Cut(string(text), "sysrq: Resetting")
 		return reset && strings.Contains(after, "ports open")
