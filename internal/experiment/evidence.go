@@ -96,14 +96,6 @@ func (p *prover) gather(ctx context.Context, ev *evidence, who part, before prot
 // rpFilterCounter counts what strict reverse path filtering drops (ip-sysctl.rst).
 const rpFilterCounter = "TcpExt.IPReversePathFilter"
 
-// increase is after − before, 0 when the counter went back (a reboot).
-func increase(before, after uint64) uint64 {
-	if after < before {
-		return 0
-	}
-	return after - before
-}
-
 // facts says the evidence in one sentence.
 func (ev evidence) facts() string {
 	outcome := "timed out"

@@ -60,10 +60,14 @@ type fakeLab struct {
 	onRenew   func(n int) error                            // called when machines are made anew, n from 1
 	renewals  int
 	callCount map[string]int
-	exit      int                // of dnsperf
-	record    func([]load.Asked) // changes what the agent's generator writes down
-	status    string             // of dnsperf, after its report
-	cutLoad   string             // why the agent's generator ended early
+	exit      int                 // of dnsperf
+	record    func([]load.Asked)  // changes what the agent's generator writes down
+	status    string              // of dnsperf, after its report
+	output    func(string) string // changes what dnsperf prints
+	// reading changes the k-th reading of a node's counters, k from 1.
+	reading    func(n addr.Noun, k int, set *proto.CounterSet)
+	cutCapture int    // bytes that a capture lacks at its end
+	cutLoad    string // why the agent's generator ended early
 	// onLoadSpec is called with what the agent's generator is asked for.
 	onLoadSpec func(proto.DNSLoadSpec)
 }

@@ -73,6 +73,9 @@ func (f *fakeLab) counters(n addr.Noun, spec proto.CountersSpec) proto.CounterSe
 		c := *f.named[n]
 		set.Named = &c
 	}
+	if f.reading != nil {
+		f.reading(n, f.callCount[n.String()+proto.Counters.Op], &set)
+	}
 	return set
 }
 

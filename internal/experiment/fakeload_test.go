@@ -47,7 +47,7 @@ func (f *fakeLab) captureStop(n addr.Noun, ref proto.CaptureRef) (any, error) {
 		return nil, guestError(proto.CodeNotFound, "capture.stop", "no capture "+ref.ID)
 	}
 	delete(f.captures[n], ref.ID)
-	return proto.CaptureResult{Packets: c.packets, Dropped: f.dropped, Pcap: c.buf.Bytes()}, nil
+	return proto.CaptureResult{Packets: c.packets, Dropped: f.dropped, Pcap: c.buf.Bytes()[:c.buf.Len()-f.cutCapture]}, nil
 }
 
 // frame puts a datagram into the client's captures.
@@ -121,6 +121,9 @@ func (f *fakeLab) dnsperf(n addr.Noun, spec proto.DNSPerfSpec) (any, error) {
 		"  Average Latency (s):  0.000200 (min 0.000100, max 0.000300)\n  Latency StdDev (s):   0.000010\n\n"+f.status,
 		total, completed, 100*float64(completed)/float64(total), total-completed, 100*float64(total-completed)/float64(total),
 		completed, float64(total)/1000, 1000.0)
+	if f.output != nil {
+		out = f.output(out)
+	}
 	return proto.DNSPerfResult{Stdout: out, Exit: f.exit, Start: end, Wall: time.Duration(total) * time.Millisecond}, nil
 }
 

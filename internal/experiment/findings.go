@@ -57,8 +57,11 @@ func (out *measured) judge(f *findings, r artifact.Run, reports reportSum) {
 		f.broken(FlagCutShort, "the generator was stopped after %d of %d queries", reports.sent, r.QueriesPlanned)
 	case reports.complete && reports.sent < r.QueriesPlanned:
 		f.broken(FlagCutShort, "the generator sent %d of %d queries", reports.sent, r.QueriesPlanned)
-	case !reports.complete && len(out.cut) == 0:
+	case !reports.complete && len(out.cut) == 0 && len(reports.unread) == 0:
 		f.broken(FlagCutShort, "the generator left no report")
+	}
+	for _, why := range reports.unread {
+		f.broken(FlagReportUnreadable, "%s", why)
 	}
 	for _, p := range out.cast.only(out.trial.Treatment.Setting.Clients) {
 		if n := out.captures[p.noun].Dropped; n > 0 {
@@ -66,11 +69,12 @@ func (out *measured) judge(f *findings, r artifact.Run, reports reportSum) {
 		}
 	}
 	if !out.stats.Settled && len(out.cut) == 0 {
-		f.broken(FlagCountersUnsettled, "IPVS's counters did not settle within %s", settleWithin)
+		f.broken(FlagCountersUnsettled, "IPVS's counters did not settle within %s: %d packets in all, %d at its services", settleWithin, int64(out.stats.Totals.InPackets), out.atServices())
 	}
 	if reports.complete && reports.sent < r.QueriesSent {
 		f.broken(FlagCountsContradict, "the generator sent %d queries, the capture holds %d", reports.sent, r.QueriesSent)
 	}
+	out.judgeRestarts(f)
 	out.judgeTraffic(f)
 	out.judgeGenerator(f)
 	if out.direct() {
@@ -231,6 +235,14 @@ func (out *measured) serviceIn() int64 {
 	return int64(increase(before, after))
 }
 
+// atServices is what all services of the director counted since they were made.
+func (out *measured) atServices() (n uint64) {
+	for _, s := range out.stats.Services {
+		n += s.Stats.InPackets
+	}
+	return n
+}
+
 // directorReceived is how many packets of the load the director's IP layer
 // saw: all that it received but ICMP, which is the only other traffic there.
 // ICMP errors about tunnelled packets are taken by IPVS before they are counted
@@ -244,7 +256,8 @@ func (out *measured) directorReceived(sent int64) *int64 {
 	if _, ok := a["Ip.InReceives"]; !ok {
 		return nil
 	}
-	all, icmp := increase(b["Ip.InReceives"], a["Ip.InReceives"]), increase(b["Icmp.InMsgs"], a["Icmp.InMsgs"])
+	all := increase(b["Ip.InReceives"], a["Ip.InReceives"])
+	icmp, _ := load.Rise(b["Icmp.InMsgs"], a["Icmp.InMsgs"], snmpBits("Icmp.InMsgs", out.after[out.cast.director.noun]))
 	n := min(sent, int64(increase(icmp, all)))
 	return &n
 }

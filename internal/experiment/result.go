@@ -9,23 +9,24 @@ import (
 
 // Result is what an experiment offers to checks and outputs, computed from the
 // rows of its runs: numbers over all runs; shares and decisions by treatment,
-// summed over the treatment's runs (no decisions under persistence).
+// summed over the treatment's valid runs (no decisions under persistence).
 func Result(runs []artifact.Run, backends []artifact.BackendRow) lang.ExperimentResult {
 	res := lang.ExperimentResult{Shares: map[string]map[string]float64{}, Decisions: map[string]float64{}}
 	treatment, answers := map[string]string{}, map[string]int{}
 	for _, r := range runs {
-		treatment[r.RunID] = r.TreatmentID
 		res.Runs++
-		if r.Valid {
-			res.ValidRuns++
-		}
 		res.Unanswered += r.Unanswered
 		res.AnswersOK += r.AnswersOK
+		res.Flags = append(res.Flags, r.OutcomeFlags...)
+		if !r.Valid {
+			continue
+		}
+		res.ValidRuns++
+		treatment[r.RunID] = r.TreatmentID
 		answers[r.TreatmentID] += r.AnswersOK
 		if r.Decisions != nil {
 			res.Decisions[r.TreatmentID] += float64(*r.Decisions)
 		}
-		res.Flags = append(res.Flags, r.OutcomeFlags...)
 	}
 	for _, b := range backends {
 		id, ok := treatment[b.RunID]

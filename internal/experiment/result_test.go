@@ -25,8 +25,8 @@ func TestResult(t *testing.T) {
 	}
 	want := lang.ExperimentResult{
 		Runs: 4, ValidRuns: 2, Unanswered: 20, AnswersOK: 45,
-		Shares:    map[string]map[string]float64{"a": {"ns0": 0.75, "ns1": 0.25}, "p": {"ns0": 1}},
-		Decisions: map[string]float64{"a": 3},
+		Shares:    map[string]map[string]float64{"a": {"ns0": 1, "ns1": 0}, "p": {"ns0": 1}},
+		Decisions: map[string]float64{"a": 1},
 		Flags:     []string{"b", "x"},
 	}
 	if diff := cmp.Diff(want, Result(runs, backends)); diff != "" {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lvslab/lvslab/internal/addr"
@@ -104,7 +105,8 @@ type reportSum struct {
 	complete        bool // each process has left a report
 	interrupted     bool // one of them had to be stopped
 	sent, completed int
-	runS            float64 // of the longest one
+	runS            float64  // of the longest one
+	unread          []string // reports of dnsperf that cannot be read, and why
 }
 
 // reports reads dnsperf's own figures into the row.
@@ -117,6 +119,9 @@ func (out *measured) reports(r *artifact.Run) reportSum {
 		rep, err := load.ParseReport(l.result.Stdout)
 		if err != nil {
 			sum.complete = false
+			if l.result.Stdout != "" || l.result.Exit == 0 { // else it was killed, which has been said
+				sum.unread = append(sum.unread, fmt.Sprintf("%s: %v", l.process.client, err))
+			}
 			continue
 		}
 		sum.interrupted = sum.interrupted || rep.Interrupted > 0 || rep.Reason == "interruption"

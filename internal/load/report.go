@@ -38,9 +38,17 @@ type ReportLatency struct{ Avg, Min, Max, StdDev float64 }
 // instance because dnsperf was killed or found no data.
 var ErrNoReport = errors.New("no dnsperf report")
 
+// ErrForeign says that another program wrote the output, or a version of dnsperf
+// whose words are not known: the same label may mean something else there.
+var ErrForeign = errors.New("not a report that can be read")
+
+// lastMinor is the newest dnsperf 2.x whose report was compared with this reader.
+const lastMinor = 14
+
 // ParseReport reads the output of dnsperf 2.0 to 2.14 with UDP or TCP. The
 // labels have not changed over these versions; blocks that came later (interval
-// statistics, histograms) are passed over.
+// statistics, histograms) are passed over. Output that ends before its report does
+// is [ErrNoReport], that of others [ErrForeign].
 func ParseReport(stdout string) (Report, error) {
 	p := reportParser{r: Report{Rcodes: map[string]int{}}}
 	for _, line := range strings.Split(stdout, "\n") {
@@ -48,10 +56,22 @@ func ParseReport(stdout string) (Report, error) {
 			return Report{}, err
 		}
 	}
-	if !p.statistics || p.seen != seenAll {
+	switch {
+	case p.r.Version != "" && !knownVersion(p.r.Version):
+		return Report{}, fmt.Errorf("%w: dnsperf %s; 2.0 to 2.%d are known", ErrForeign, p.r.Version, lastMinor)
+	case !p.statistics || p.seen != seenAll:
 		return Report{}, fmt.Errorf("%w: %s", ErrNoReport, lastLine(stdout))
+	case p.r.Version == "":
+		return Report{}, fmt.Errorf("%w: it does not say the version of dnsperf", ErrForeign)
 	}
 	return p.r, nil
+}
+
+func knownVersion(v string) bool {
+	major, rest, _ := strings.Cut(v, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(minor)
+	return err == nil && major == "2" && n >= 0 && n <= lastMinor
 }
 
 // The lines without which a report is not complete.

@@ -56,6 +56,16 @@ func TestParseReportWithoutOne(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for name, out := range map[string]string{
+		"a newer dnsperf":   strings.Replace(whole, "2.10.0", "2.15.0", 1),
+		"another series":    strings.Replace(whole, "2.10.0", "3.0", 1),
+		"no version":        strings.Replace(whole, "Version 2.10.0", "", 1),
+		"not even a number": strings.Replace(whole, "2.10.0", "next", 1),
+	} {
+		if _, err := ParseReport(out); !errors.Is(err, ErrForeign) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	if _, err := ParseReport(strings.Replace(whole, "190", "many", 1)); err == nil || !strings.Contains(err.Error(), "Response codes") {
 		t.Errorf("a broken number: %v", err)
 	}

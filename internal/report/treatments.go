@@ -26,7 +26,10 @@ type Treatment struct {
 	BatchS      *Dist      `json:"batch_s"`
 	LatencyP50S *Dist      `json:"latency_p50_s"`
 	Flags       []Flag     `json:"outcome_flags,omitempty"`
-	Points      []Point    `json:"points"`
+	// Excluded are the reasons for which runs are not valid, each with the number
+	// of runs; a run may have several.
+	Excluded []Flag  `json:"excluded,omitempty"`
+	Points   []Point `json:"points"`
 }
 
 // Share is one backend's part of the accepted answers over the runs.
@@ -87,12 +90,15 @@ func treatments(f verdict.Facts, backends []string, runs []artifact.Run, rows ma
 func treatment(id string, backends []string, runs []artifact.Run, rows map[string][]artifact.BackendRow) Treatment {
 	t := Treatment{ID: id, Runs: len(runs), Points: []Point{}, Shares: []Share{}}
 	var ports, decisions, jain, batch, p50 []float64
-	flags := map[string]int{}
+	flags, excluded := map[string]int{}, map[string]int{}
 	shares := map[string][]float64{}
 	sums, total := map[string]int{}, 0
 	for _, r := range runs {
 		t.Points = append(t.Points, pointOf(r, rows[r.RunID]))
 		if !r.Valid {
+			for _, why := range verdict.WhyNot(r) {
+				excluded[why]++
+			}
 			continue
 		}
 		t.ValidRuns++
@@ -132,10 +138,15 @@ func treatment(id string, backends []string, runs []artifact.Run, rows map[strin
 			t.Shares = append(t.Shares, Share{b, r.Min, float64(sums[b]) / float64(total), r.Max})
 		}
 	}
-	for _, name := range sortedKeys(flags) {
-		t.Flags = append(t.Flags, Flag{name, flags[name]})
-	}
+	t.Flags, t.Excluded = flagsOf(flags), flagsOf(excluded)
 	return t
+}
+
+func flagsOf(counts map[string]int) (out []Flag) {
+	for _, name := range sortedKeys(counts) {
+		out = append(out, Flag{name, counts[name]})
+	}
+	return out
 }
 
 func pointOf(r artifact.Run, rows []artifact.BackendRow) Point {

@@ -9,6 +9,51 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 )
 
+// WhyNot says why a run is not valid, in the words of its row and each of them
+// once: the flags of what was measured; without a load the preconditions that did
+// not hold. nil for a valid run.
+func WhyNot(r artifact.Run) []string {
+	why := r.OutcomeFlags
+	switch {
+	case r.Valid:
+		return nil
+	case len(why) == 0:
+		why = r.PreconditionFailures
+	}
+	if len(why) == 0 {
+		return []string{"no reason recorded"}
+	}
+	why = slices.Clone(why)
+	slices.Sort(why)
+	return slices.Compact(why)
+}
+
+// excluded says how many runs of each treatment are not valid, in the order of
+// the treatments.
+func (s *study) excluded() string {
+	all, bad := map[string]int{}, map[string]int{}
+	for _, r := range s.all {
+		all[r.TreatmentID]++
+		if !r.Valid {
+			bad[r.TreatmentID]++
+		}
+	}
+	var list []string
+	add := func(id, label string) {
+		if bad[id] > 0 {
+			list = append(list, fmt.Sprintf("%s %d of %d", label, bad[id], all[id]))
+			delete(bad, id)
+		}
+	}
+	for _, t := range s.Treatments {
+		add(t.ID, s.label(t))
+	}
+	for _, id := range sortedKeys(bad) { // controls, and what was not planned
+		add(id, id)
+	}
+	return strings.Join(list, ", ")
+}
+
 // validity: runs that must not be used, and why.
 func validity(s *study) []Verdict {
 	var bad []run
@@ -18,16 +63,8 @@ func validity(s *study) []Verdict {
 			continue
 		}
 		bad = append(bad, r)
-		for _, p := range r.PreconditionFailures {
-			why[p]++
-		}
-		if len(r.PreconditionFailures) == 0 {
-			for _, f := range r.OutcomeFlags {
-				why[f]++
-			}
-			if len(r.OutcomeFlags) == 0 {
-				why["no reason recorded"]++
-			}
+		for _, w := range WhyNot(r.Run) {
+			why[w]++
 		}
 	}
 	if len(bad) == 0 {
@@ -40,8 +77,8 @@ func validity(s *study) []Verdict {
 		reasons = append(reasons, fmt.Sprintf("%s (%s)", w, some(why[w], "run")))
 	}
 	return []Verdict{{ID: "invalid-runs", Level: Refusal, Title: fmt.Sprintf("%s not valid", of(len(bad), len(s.all), "run")),
-		Text: fmt.Sprintf("%s must not be used: %s. %s left out of everything below.", of(len(bad), len(s.all), "run"),
-			strings.Join(reasons, "; "), verb(len(bad), "It is", "They are")),
+		Text: fmt.Sprintf("%s must not be used: %s. By treatment: %s. %s left out of everything below.", of(len(bad), len(s.all), "run"),
+			strings.Join(reasons, "; "), s.excluded(), verb(len(bad), "It is", "They are")),
 		Evidence: []Evidence{{artifact.RunsFile, firstIDs(bad), "valid, precondition_failures, outcome_flags", "false"}},
 		Remedy:   "Look into raw/" + bad[0].RunID + "/ for what was found, then repeat with lvslab apply --fresh."}}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/lvslab/lvslab/internal/stats"
 )
 
-// increase is after − before; 0 when the counter went back.
+// increase is after − before; 0 when the counter went back: these have 64 bits
+// (see [load.Rise]), so that it began anew, which the run's flags must say.
 func increase(before, after uint64) int64 {
 	if after < before {
 		return 0
@@ -176,8 +177,9 @@ func jain(rows []artifact.BackendRow) *float64 {
 
 // broken are the flags that make a run invalid; gaps are those that name a loss.
 var (
-	broken = []string{"capture_dropped", "counters_unsettled", "counts_contradict", "cut_short"}
-	gaps   = []string{"lost_before_director", "not_scheduled", "lost_in_tunnel", "backend_drop", "not_answered", "lost_on_return", "rejected_by_client"}
+	broken = []string{"capture_dropped", "counters_unsettled", "counts_contradict", "cut_short",
+		"counters_restarted", "clock_jumped", "report_unreadable"}
+	gaps = []string{"lost_before_director", "not_scheduled", "lost_in_tunnel", "backend_drop", "not_answered", "lost_on_return", "rejected_by_client"}
 )
 
 // judged checks that the run's flags and validity fit its counts: valid exactly

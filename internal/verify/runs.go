@@ -47,6 +47,7 @@ func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]tri
 		tape(&captures, r, t, data)
 		counted(&counters, r, mine, t, data)
 		judged(&flags, r, mine)
+		restarts(&flags, r, data)
 		generated(&records, r, t, data, ports[t.Experiment])
 		replayed(&words, a.Manifest().Versions.GuestKernel, r, mine, t, data)
 	}

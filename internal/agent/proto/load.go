@@ -123,6 +123,22 @@ type CounterSet struct {
 	Links map[string]LinkCounters `json:"links,omitempty"`
 	Named *NamedCounters          `json:"named,omitempty"`
 	SNMP  map[string]uint64       `json:"snmp,omitempty"`
+	// LongBits is the width of a C long in the guest, 0 = not said (64). The
+	// groups Icmp, Udp, Tcp and TcpExt of SNMP are counted in it (struct icmp_mib,
+	// udp_mib, tcp_mib and linux_mib, include/net/snmp.h); Ip has 64 bits anywhere.
+	LongBits int `json:"long_bits,omitempty"`
+	// Boot is the id of the guest's boot: another one means that all counters
+	// began anew.
+	Boot string `json:"boot,omitempty"`
+	// Clock is where the guest's clock stood.
+	Clock *ClockReading `json:"clock,omitempty"`
+}
+
+// ClockReading compares the clock that stamps captures with the one that nobody
+// sets. Slewing moves both, so OffsetNS stays as it is until the clock is set.
+type ClockReading struct {
+	OffsetNS int64 `json:"offset_ns"` // CLOCK_REALTIME − CLOCK_MONOTONIC, ns
+	WithinNS int64 `json:"within_ns"` // how far off the reading may be, ns
 }
 
 // KernelLogSpec asks for kernel messages after the sequence number Since.

@@ -51,6 +51,9 @@ type NamedCounters struct {
 	Queries      uint64            `json:"queries"`           // opcode QUERY
 	UDPRcvErrors uint64            `json:"udp_rcvbuf_errors"` // of the guest: Udp RcvbufErrors
 	Rcodes       map[string]uint64 `json:"rcodes"`
+	// Started is named's own start (boot-time of its statistics): another one
+	// means that its counters began anew.
+	Started string `json:"started,omitempty"`
 }
 
 // QuerySpec is one DNS query from inside the guest.

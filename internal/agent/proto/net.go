@@ -51,6 +51,9 @@ type LinkState struct {
 
 // LinkCounters are a device's counters since it was made.
 type LinkCounters struct {
+	// Index is the device's, 0 = not said: another one is another device of the
+	// same name.
+	Index     int    `json:"index,omitempty"`
 	RxPackets uint64 `json:"rx_packets"`
 	TxPackets uint64 `json:"tx_packets"`
 	RxBytes   uint64 `json:"rx_bytes"`

@@ -9,15 +9,23 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
 
 func registerCounters(s *Server) {
-	Handle(s, proto.Counters, readCounters)
+	Handle(s, proto.Counters, func(ctx context.Context, spec proto.CountersSpec) (proto.CounterSet, error) {
+		set, err := readCounters(ctx, spec)
+		if id := s.identity(); id != nil {
+			set.Boot = id.bootID
+		}
+		return set, err
+	})
 }
 
 func readCounters(ctx context.Context, spec proto.CountersSpec) (proto.CounterSet, error) {
-	var set proto.CounterSet
+	set := proto.CounterSet{LongBits: strconv.IntSize, Clock: readClock()}
 	var err error
 	if set.SNMP, err = readSNMP("/proc/net/snmp", "/proc/net/netstat"); err != nil {
 		return set, err
@@ -29,7 +37,9 @@ func readCounters(ctx context.Context, spec proto.CountersSpec) (proto.CounterSe
 			if err != nil {
 				return set, err
 			}
-			set.Links[name] = counters(link.Attrs().Statistics)
+			c := counters(link.Attrs().Statistics)
+			c.Index = link.Attrs().Index
+			set.Links[name] = c
 		}
 	}
 	if spec.Named {
@@ -40,6 +50,27 @@ func readCounters(ctx context.Context, spec proto.CountersSpec) (proto.CounterSe
 		set.Named = &c
 	}
 	return set, nil
+}
+
+// clockReadings is how often the clocks are compared: the narrowest pair of
+// readings counts, because the guest may be held up between the two.
+const clockReadings = 8
+
+// readClock compares the two clocks; nil when the kernel has none.
+func readClock() *proto.ClockReading {
+	var best *proto.ClockReading
+	for range clockReadings {
+		var before, real, after unix.Timespec
+		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &before) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil ||
+			unix.ClockGettime(unix.CLOCK_MONOTONIC, &after) != nil {
+			return nil
+		}
+		half := (after.Nano() - before.Nano()) / 2
+		if best == nil || half < best.WithinNS {
+			best = &proto.ClockReading{OffsetNS: real.Nano() - before.Nano() - half, WithinNS: half}
+		}
+	}
+	return best
 }
 
 func readSNMP(files ...string) (map[string]uint64, error) {

@@ -67,6 +67,7 @@ func httpBody(r *bufio.Reader) ([]byte, error) {
 // are zero are not in it.
 func parseNamedStats(body []byte) (proto.NamedCounters, error) {
 	var doc struct {
+		Boot    string            `json:"boot-time"`
 		Opcodes map[string]uint64 `json:"opcodes"`
 		Rcodes  map[string]uint64 `json:"rcodes"`
 		Stats   map[string]uint64 `json:"nsstats"`
@@ -78,6 +79,7 @@ func parseNamedStats(body []byte) (proto.NamedCounters, error) {
 		Requests: doc.Stats["Requestv4"] + doc.Stats["Requestv6"], RequestsTCP: doc.Stats["ReqTCP"],
 		Responses: doc.Stats["Response"], Truncated: doc.Stats["TruncatedResp"],
 		Queries: doc.Opcodes["QUERY"], Rcodes: map[string]uint64{},
+		Started: doc.Boot,
 	}
 	for name, v := range doc.Rcodes {
 		if v > 0 {
