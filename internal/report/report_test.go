@@ -58,15 +58,19 @@ func TestFiles(t *testing.T) {
 func TestNumbersOfTheTable(t *testing.T) {
 	in := sample(20)
 	in.Runs[0].Valid = false // its answers must not count
+	in.Runs[0].OutcomeFlags = []string{"capture_dropped"}
 	s := Build(in)
 	e := s.Experiments[0]
 	if e.Totals.Runs != 50 || e.Totals.ValidRuns != 49 || e.Totals.AnswersOK != 49000 {
 		t.Errorf("totals %+v", e.Totals)
 	}
 	for _, tr := range e.Treatments {
-		want := 5
+		want, excluded := 5, []Flag(nil)
 		if tr.ID == in.Runs[0].TreatmentID {
-			want = 4
+			want, excluded = 4, []Flag{{"capture_dropped", 1}}
+		}
+		if d := cmp.Diff(excluded, tr.Excluded); d != "" || len(tr.Flags) != 0 {
+			t.Errorf("%s: excluded %s, flags %v", tr.ID, d, tr.Flags)
 		}
 		if tr.ValidRuns != want || tr.Runs != 5 || tr.AnswersOK != 1000*want || len(tr.Points) != 5 {
 			t.Errorf("%s: %+v", tr.ID, tr)

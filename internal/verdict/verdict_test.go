@@ -216,6 +216,10 @@ func TestFlagsOfInvalidRunsAreNamed(t *testing.T) {
 	in := newScene([]string{"rr", "lc"}, 2).sockets20().build()
 	in.Runs[2].Valid, in.Runs[2].OutcomeFlags = false, []string{"capture_dropped", "counts_contradict"}
 	expect(t, Judge(in), "invalid-runs", Refusal, "capture_dropped (1 run); counts_contradict (1 run)")
+	// A try without preconditions is not why a run that was measured is invalid.
+	in.Runs[2].PreconditionFailures = []string{"connection table not empty"}
+	in.Runs[3].Valid, in.Runs[3].PreconditionFailures = false, []string{"no answer", "no answer"}
+	expect(t, Judge(in), "invalid-runs", Refusal, "must not be used: capture_dropped (1 run); counts_contradict (1 run); no answer (1 run). By treatment: rr 1 of 2, lc 1 of 2.")
 }
 
 func TestQueriesThatNeverLeft(t *testing.T) {

@@ -156,6 +156,20 @@ func TestForgeries(t *testing.T) {
 			s.Raw["raw/01-01-rr/conns.csv"] = []byte(strings.Join(lines[:2], ""))
 		}, "counters: runs.csv, 01-01-rr: conn_rows_after is 3, the raw data gives 1"},
 		{"raw data gone", func(s *studytest.Study) { delete(s.Raw, "raw/02-03-dh/ipvs.json") }, "outcomes: raw/02-03-dh: the raw data cannot be read"},
+		{"a restart of named kept silent", func(s *studytest.Study) {
+			replace(s, "raw/01-01-rr/counters-after.json", `"rcodes": null`, `"rcodes": null, "started": "2026-12-01T10:01:00.000Z"`)
+		}, "validity: runs.csv, 01-01-rr: outcome_flags lack counters_restarted: backend.ns[0]: another start of named"},
+		{"another boot kept silent", func(s *studytest.Study) {
+			replace(s, "raw/01-01-rr/counters-after.json", `"snmp": {`, `"boot": "b2", "snmp": {`)
+		}, "outcome_flags lack counters_restarted: backend.ns[0]: another boot"},
+		{"a clock that was set kept silent", func(s *studytest.Study) {
+			for f, offset := range map[string]string{"before": "1000", "after": "9000000"} {
+				replace(s, "raw/01-01-rr/counters-"+f+".json", `"client.c[0]": {`, `"client.c[0]": {"clock": {"offset_ns": `+offset+`, "within_ns": 500},`)
+			}
+		}, "outcome_flags lack clock_jumped: client.c[0]: by 8999000 ns"},
+		{"a foreign report kept silent", func(s *studytest.Study) {
+			replace(s, "raw/01-01-rr/dnsperf.txt", "Version 2.10.0", "Version 9.0")
+		}, "outcome_flags lack report_unreadable: 1 reports"},
 		{"raw data unreadable", func(s *studytest.Study) { s.Raw["raw/02-03-dh/ipvs.json"] = []byte("{") }, "outcomes: raw/02-03-dh: the raw data cannot be read"},
 		{"capture unreadable", func(s *studytest.Study) {
 			s.Raw["raw/02-03-dh/capture.pcap"] = []byte("not a capture, and long enough")

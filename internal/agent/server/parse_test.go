@@ -154,13 +154,14 @@ func TestLoaded(t *testing.T) {
 
 func TestNamedStatistics(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" +
-		`{"opcodes":{"QUERY":12,"IQUERY":0},"rcodes":{"NOERROR":11,"NXDOMAIN":0},"nsstats":{"Requestv4":10,"Requestv6":2,"ReqTCP":3,"Response":12,"TruncatedResp":1},"views":{}}`
+		`{"boot-time":"2026-12-01T09:59:00.000Z","opcodes":{"QUERY":12,"IQUERY":0},"rcodes":{"NOERROR":11,"NXDOMAIN":0},"nsstats":{"Requestv4":10,"Requestv6":2,"ReqTCP":3,"Response":12,"TruncatedResp":1},"views":{}}`
 	body, err := httpBody(bufio.NewReader(strings.NewReader(answer)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := parseNamedStats(body)
-	want := proto.NamedCounters{Requests: 12, RequestsTCP: 3, Responses: 12, Truncated: 1, Queries: 12, Rcodes: map[string]uint64{"NOERROR": 11}}
+	want := proto.NamedCounters{Requests: 12, RequestsTCP: 3, Responses: 12, Truncated: 1, Queries: 12, Rcodes: map[string]uint64{"NOERROR": 11},
+		Started: "2026-12-01T09:59:00.000Z"}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
