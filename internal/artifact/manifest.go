@@ -66,14 +66,16 @@ type Manifest struct {
 // Versions are what took part in the measurement. Empty = not known.
 type Versions struct {
 	Lvslab      string `json:"lvslab"`
-	GuestKernel string `json:"guest_kernel,omitempty"`
-	HostKernel  string `json:"host_kernel,omitempty"`
-	QEMU        string `json:"qemu,omitempty"`
-	Libvirt     string `json:"libvirt,omitempty"`
-	IPVS        string `json:"ipvs,omitempty"`
-	IPVSAdm     string `json:"ipvsadm,omitempty"`
-	Named       string `json:"named,omitempty"`
-	DNSPerf     string `json:"dnsperf,omitempty"`
+	GuestKernel string `json:"guest_kernel,omitempty"` // of the directors
+	// GuestKernels are those of all images, by name; left out when there is one.
+	GuestKernels map[string]string `json:"guest_kernels,omitempty"`
+	HostKernel   string            `json:"host_kernel,omitempty"`
+	QEMU         string            `json:"qemu,omitempty"`
+	Libvirt      string            `json:"libvirt,omitempty"`
+	IPVS         string            `json:"ipvs,omitempty"`
+	IPVSAdm      string            `json:"ipvsadm,omitempty"`
+	Named        string            `json:"named,omitempty"`
+	DNSPerf      string            `json:"dnsperf,omitempty"`
 }
 
 // Host is the machine that the guests ran on. Times of two results may be

@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"plan/walk":     {"internal/addr", "internal/diag", "provider", "plan", "plan/graph", "plan/state"},
 	"plan/state":    {"internal/addr", "internal/diag", "provider", "plan"},
 	"plan/planfile": {"internal/addr", "internal/diag", "provider", "plan", "plan/state"},
-	"plan/labtest":  {"internal/lang", "internal/topo", "internal/lower", "provider", "provider/fake", "provider/schema", "topologies"},
+	"plan/labtest":  {"internal/addr", "internal/lang", "internal/topo", "internal/lower", "provider", "provider/fake", "provider/schema", "topologies"},
 
 	"provider/fake":    {"internal/addr", "internal/diag", "provider"},
 	"provider/libvirt": {"internal/addr", "internal/diag", "internal/agent/proto", "provider", "provider/schema"},

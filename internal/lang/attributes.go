@@ -40,6 +40,10 @@ var attributesOf = map[addr.Kind][]attribute{
 		{name: "name", typ: cty.String, from: phaseArguments},
 		{name: "records", typ: cty.List(recordType), from: phaseArguments},
 	},
+	addr.Image: {
+		{name: "id", typ: cty.String, from: phaseNames},
+		{name: "kernel", typ: cty.String, from: phaseArguments},
+	},
 	addr.Tunnel: {
 		{name: "id", typ: cty.String, from: phaseNames},
 		{name: "type", typ: cty.String, from: phaseArguments},

@@ -47,6 +47,8 @@ func (p *parser) badDependency(e hclsyntax.Expression, info *exprInfo, owner *bl
 		return fail("Depends on itself", "Leave it out.", "depends_on of %s names the block itself.", owner.title())
 	case n.Kind == addr.Zone:
 		return fail("Nothing to wait for", "Name the backends that serve it.", "%s is a setting of the backends that serve it.", n)
+	case n.Kind == addr.Image:
+		return fail("Nothing to wait for", "Leave it out.", "%s is there before any machine.", n)
 	case n.Kind == addr.Experiment && !last:
 		return fail("Nothing to wait for", "Leave it out: experiments run when everything stands.", "%s comes after %s in any case.", n, owner.title())
 	}
@@ -92,7 +94,7 @@ func (e *evaluator) named(in *Config, a *hclsyntax.Attribute, waiter addr.Kind) 
 	for _, n := range in.dependencies(a) {
 		if n.Kind == addr.ModuleCall {
 			for _, inside := range e.nounsInside(in.callNamed(n.Label)) {
-				if inside.Kind != addr.Zone && (inside.Kind != addr.Experiment || waiter == addr.Experiment) {
+				if inside.Kind != addr.Zone && inside.Kind != addr.Image && (inside.Kind != addr.Experiment || waiter == addr.Experiment) {
 					out = append(out, inside)
 				}
 			}
@@ -115,6 +117,9 @@ func (t *Topology) Uses() map[addr.Noun][]addr.Noun {
 	add := func(n addr.Noun, used ...addr.Noun) { out[n] = append(out[n], used...) }
 	for _, m := range t.Machines {
 		add(m.Noun, m.Serves...)
+		if !m.Image.IsZero() {
+			add(m.Noun, m.Image)
+		}
 		for _, nic := range m.NICs {
 			add(m.Noun, nic.Network)
 		}

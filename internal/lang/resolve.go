@@ -53,6 +53,8 @@ func (e *evaluator) topology(sk *Skeleton) *Topology {
 			t.Machines = append(t.Machines, e.machine(b, inst))
 		case kind == addr.Zone:
 			t.Zones = append(t.Zones, e.zone(b))
+		case kind == addr.Image:
+			t.Images = append(t.Images, e.image(b))
 		}
 		e.dependsOn(t, b, inst)
 	})

@@ -11,8 +11,10 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 )
 
-// Schedulers are the IPVS schedulers that the guest kernel (6.1) has.
-var Schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh"}
+// Schedulers are those of IPVS (net/netfilter/ipvs/Kconfig of Linux 6.12). The
+// built-in image's kernel has all but laterScheduler; what the kernel of another
+// image has is known when it is built or boots.
+var Schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh", laterScheduler}
 
 // laterScheduler is built by Debian from 6.11 on.
 const laterScheduler = "twos"
@@ -100,11 +102,8 @@ func (r *reader) scheduler(arg string) string {
 }
 
 func badScheduler(s string) (summary, remedy, detail string) {
-	switch {
-	case slices.Contains(Schedulers, s):
+	if slices.Contains(Schedulers, s) {
 		return "", "", ""
-	case s == laterScheduler:
-		return "Scheduler not in the guest kernel", "Use another one; the guests run Linux 6.1.", `Debian builds "twos" from 6.11 on`
 	}
 	return "Unknown scheduler", suggest(s, Schedulers, "IPVS has"), fmt.Sprintf("there is no %q", s)
 }

@@ -87,7 +87,7 @@ var (
 	nicSpec    = &blockSpec{name: "nic", args: args(hnd(phaseAddresses, true, "network"), opt(phaseAddresses, "address")),
 		blocks: []nestedSpec{{impairSpec, 0, 1}}}
 
-	machineArgs = args(perInstance, opt(phaseArguments, "memory", "image", "boot", "sysctl"))
+	machineArgs = args(perInstance, opt(phaseArguments, "memory", "boot", "sysctl"), hnd(phaseArguments, false, "image"))
 	nics        = []nestedSpec{{nicSpec, 1, 0}}
 
 	validationSpec = &blockSpec{name: "validation", args: req(phaseNames, "condition", "error_message")}
@@ -114,6 +114,7 @@ var rootSpecs = []*blockSpec{
 	{name: string(addr.Backend), label: "the backend's name", instances: true, args: args(machineArgs, hnd(phaseArguments, false, "serves")), blocks: nics},
 	{name: string(addr.Router), label: "the router's name", instances: true, args: machineArgs, blocks: nics},
 	{name: string(addr.Zone), label: "the zone's name in this file", args: req(phaseArguments, "name", "records")},
+	{name: string(addr.Image), label: "the image's name", args: args(req(phaseArguments, "kernel"), opt(phaseArguments, "modules", "initrd"))},
 	{name: string(addr.Tunnel), label: "the tunnel's name", instances: true,
 		args: args(perInstance, hnd(phaseNames, true, "from"), hnd(phaseNames, true, "to"), opt(phaseArguments, "type", "checksum"))},
 	{name: string(addr.Service), label: "the service's name", instances: true,
@@ -150,7 +151,6 @@ func rootNames() []string {
 
 // foreignBlocks are block types that a user may well try, with what to do instead.
 var foreignBlocks = map[string][2]string{
-	"image":     {"this version has no images of the user's own yet", "Leave the block out: machines use the built-in image."},
 	"terraform": {"this is not Terraform's configuration language", "For required_version use lab \"NAME\" { required_version = \"…\" }."},
 	"resource":  {"lvslab has no resource blocks: its blocks are the nouns of the trade", "Write network, client, director, backend, tunnel, service or experiment."},
 	"data":      {"lvslab has no data blocks: a topology reads nothing outside itself", "Use a variable."},

@@ -18,6 +18,7 @@ type Topology struct {
 	Lab         Lab
 	Provider    Provider
 	Networks    []Network
+	Images      []Image
 	Machines    []Machine
 	Zones       []Zone
 	Tunnels     []Tunnel
@@ -92,9 +93,9 @@ type Impair struct {
 // Machine is a client, director, backend or router; its role is Noun.Kind.
 type Machine struct {
 	Noun   addr.Noun
-	Memory int64  // bytes
-	Image  string // "" = the built-in image
-	Boot   string // "cold" or "restore"; "" = the default
+	Memory int64     // bytes
+	Image  addr.Noun // zero = the built-in image
+	Boot   string    // "cold" or "restore"; "" = the default
 	Sysctl map[string]string
 	NICs   []NIC
 	Serves []addr.Noun // zones, declared order
@@ -102,6 +103,24 @@ type Machine struct {
 	Addresses int
 	Range     diag.Range
 }
+
+// Image is what machines boot that do not boot the built-in image: the same
+// guest with another kernel. Paths are as the user wrote them.
+type Image struct {
+	Noun addr.Noun
+	// Kernel is a Debian package (linux-image-…, with /RELEASE behind it where it
+	// comes from another one), or the path of a kernel or of a kernel's tree:
+	// see OwnKernel.
+	Kernel string
+	// Modules is the directory that the kernel's modules were installed to, with
+	// lib/modules in it; Initrd an archive that is unpacked before lvslab's own.
+	// Both are "" or belong to an own kernel.
+	Modules, Initrd string
+	Range           diag.Range
+}
+
+// OwnKernel reports whether the kernel is a file of the user's.
+func (i Image) OwnKernel() bool { return isPath(i.Kernel) }
 
 // NIC is one network card. Addresses[0] is the primary one.
 type NIC struct {
@@ -264,6 +283,16 @@ func (t *Topology) Service(n addr.Noun) (Service, bool) {
 		}
 	}
 	return Service{}, false
+}
+
+// ImageOf returns the image that a machine boots, false for the built-in one.
+func (t *Topology) ImageOf(m Machine) (Image, bool) {
+	for _, i := range t.Images {
+		if i.Noun == m.Image {
+			return i, true
+		}
+	}
+	return Image{}, false
 }
 
 // Zone returns the zone with that address.

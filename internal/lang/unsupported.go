@@ -30,8 +30,10 @@ func Unsupported(t *Topology) diag.Diagnostics {
 		if m.Noun.Kind == addr.Router {
 			say(m.Noun, "", m.Range, "a router", "Put all machines on one network.")
 		}
-		if m.Image != "" {
-			say(m.Noun, "image", m.Range, "an image of the user's own", "Leave image out: machines use the built-in one.")
+	}
+	for _, i := range t.Images {
+		if i.OwnKernel() {
+			say(i.Noun, "kernel", i.Range, "a kernel of your own", "Name a Debian package with a kernel.")
 		}
 	}
 	for _, s := range t.Services {

@@ -33,6 +33,7 @@ func validate(t *Topology, d defects, values map[string][]diag.Value) diag.Diagn
 	r.zones()
 	r.tunnels()
 	r.services()
+	r.images()
 	r.circles()
 	for _, x := range t.Experiments {
 		r.experiment(x)

@@ -28,9 +28,10 @@ func (b *builder) network(n lang.Network) {
 // links.
 func (b *builder) machine(m lang.Machine) {
 	id := b.l.Machines[m.Noun]
+	guest := b.o.Guests[m.Image]
 	d := schema.Domain{
 		Name: id.Domain, UUID: id.UUID, Address: b.l.Identity(m.Noun).String(), Lineage: b.l.Lineage, Memory: m.Memory, VCPUs: 1,
-		Kernel: b.o.Kernel, Initrd: b.o.Initrd, Cmdline: strings.TrimSpace(cmdline + " " + b.o.KernelArgs), Root: b.o.Root, Accelerator: b.o.Accelerator,
+		Kernel: guest.Kernel, Initrd: guest.Initrd, Cmdline: strings.TrimSpace(cmdline + " " + b.o.KernelArgs), Root: guest.Root, Accelerator: b.o.Accelerator,
 		Console: ConsolePath(b.o.LabDir, b.l.Identity(m.Noun)),
 	}
 	var networks []addr.Resource

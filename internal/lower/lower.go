@@ -30,8 +30,9 @@ import (
 
 // Options are the facts about this machine and this lvslab that resources hold.
 type Options struct {
-	// Kernel, Initrd (with the agent) and Root are the guest image's files.
-	Kernel, Initrd, Root string
+	// Guests are the files of what machines boot, by the noun of their image
+	// block; the zero noun is the built-in image.
+	Guests map[addr.Noun]Guest
 	// KernelArgs go with the image: what makes its kernel start soon.
 	KernelArgs string
 	// Accelerator is kvm or tcg.
@@ -39,6 +40,9 @@ type Options struct {
 	// LabDir is the lab's directory, where consoles are logged.
 	LabDir string
 }
+
+// Guest is the files of an image: Initrd is the one with the agent.
+type Guest struct{ Kernel, Initrd, Root string }
 
 // ConsolePath is where a machine's console is logged.
 func ConsolePath(labDir string, machine addr.Noun) string {

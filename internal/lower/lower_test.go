@@ -25,7 +25,7 @@ import (
 
 const lineage = "00112233445566778899aabbccddeeff"
 
-var options = Options{LabDir: "/lab", Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs", Accelerator: "tcg"}
+var options = Options{LabDir: "/lab", Guests: map[addr.Noun]Guest{{}: {Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs"}}, Accelerator: "tcg"}
 
 // lowered lays a topology out and lowers it.
 func lowered(t *testing.T, top *lang.Topology) []provider.Resource {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lvslab/lvslab/images"
-	"github.com/lvslab/lvslab/internal/agent/binary"
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
@@ -38,8 +37,10 @@ type applying struct {
 
 	dir   string
 	cache string
-	image guestImage
-	// imageText says which image it is, for when there is something to do with it.
+	// guests are the images that the machines boot, image that of the directors.
+	guests []guestKind
+	image  guestImage
+	// imageText says which images they are, for when there is something to do with them.
 	imageText string
 	accel     hypervisor.Accelerator
 	// accelWhy says in one phrase why it was chosen.
@@ -133,7 +134,10 @@ func (s *Settings) prepareStudy(st *study, o ApplyOptions) (*applying, error) {
 	if a.cache, err = images.DefaultCacheDir(); err != nil {
 		return nil, err
 	}
-	_, err = st.trials("", "")
+	if _, err := guestsOf(st.topology); err != nil {
+		return nil, err
+	}
+	_, err = st.trials(nil, "")
 	return a, err
 }
 
@@ -204,7 +208,7 @@ func (a *applying) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.image, a.imageText, err = a.prepareImage(ctx); err != nil {
+	if a.imageText, err = a.prepareGuests(ctx); err != nil {
 		return err
 	}
 	if a.keys, err = openKeys(a.dir, a.store); err != nil {
@@ -216,16 +220,9 @@ func (a *applying) plan(ctx context.Context) error {
 // preview is plan without a lock and without an effect: an image that is not
 // in the cache is not built, it is only said that it would be.
 func (a *applying) preview(ctx context.Context) error {
-	img, ok, err := images.Cached(images.Debian12, a.cache)
+	err := a.cachedGuests()
 	if err != nil {
 		return err
-	}
-	if !ok {
-		a.Events.Emit(NoticeEvent{Text: "The guest image is not in the cache; apply builds it first (about 20 s)."})
-	}
-	a.image = guestImage{Image: img}
-	if agent, err := binary.Sum(); ok && err == nil {
-		a.image.withAgent = images.InitrdPath(img, agent, a.cache)
 	}
 	if a.keys, err = openKeys(a.dir, nil); err != nil {
 		return err
@@ -261,7 +258,7 @@ func (a *applying) compare(ctx context.Context) error {
 // pendingTrials decides which trials this apply carries out.
 func (a *applying) pendingTrials(ctx context.Context) error {
 	var err error
-	if a.list, err = a.study.trials(a.image.Digest, string(a.accel)); err != nil {
+	if a.list, err = a.study.trials(a.digests(), string(a.accel)); err != nil {
 		return err
 	}
 	if len(a.opts.Target) > 0 || len(a.list.trials) == 0 {
@@ -296,13 +293,6 @@ func (a *applying) desired() ([]provider.Resource, error) {
 		return nil, nil
 	}
 	return lower.Resources(a.study.topology, a.study.layout, a.lowering())
-}
-
-func (a *applying) lowering() lower.Options {
-	return lower.Options{
-		LabDir: a.dir, KernelArgs: images.KernelArgs,
-		Kernel: a.image.Kernel, Initrd: a.image.withAgent, Root: a.image.Root, Accelerator: string(a.accel),
-	}
 }
 
 // confirm asks when something that exists is to be replaced or deleted.

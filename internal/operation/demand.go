@@ -88,9 +88,13 @@ func (a *applying) startup(n *demand, domains []schema.Domain) {
 		longest = clone
 	}
 	var how []string
-	if a.image.Key == "" {
+	switch missing := a.missingGuests(); {
+	case missing == 1:
 		n.Seconds += imageSeconds
 		how = append(how, "the image is built first")
+	case missing > 1:
+		n.Seconds += float64(missing) * imageSeconds
+		how = append(how, fmt.Sprintf("%d images are built first", missing))
 	}
 	if missing > 0 {
 		n.Seconds += float64(missing) * template
@@ -143,10 +147,11 @@ func (a *applying) clonesAhead(domains []schema.Domain) (cloned, missing int) {
 // cannot be said counts as no.
 func (a *applying) haveTemplate(k templateKind, d schema.Domain) bool {
 	key, err := a.templateKey(k, d)
-	if err != nil || a.image.Key == "" {
+	img := a.imageOf(d)
+	if err != nil || img.Key == "" {
 		return false
 	}
-	_, ok, err := images.FindTemplate(a.cache, a.image.Key, key)
+	_, ok, err := images.FindTemplate(a.cache, img.Key, key)
 	return ok && err == nil
 }
 

@@ -42,7 +42,7 @@ func TestParallelFor(t *testing.T) {
 
 // creating is an apply that creates n machines of 256 MiB, the last of which serves a zone.
 func creating(n int, o Choices) *applying {
-	a := &applying{Settings: &Settings{}, opts: ApplyOptions{Choices: o}, dir: "/lab", accel: hypervisor.TCG, accelWhy: "no /dev/kvm", study: &study{layout: &topo.Layout{}}}
+	a := &applying{Settings: &Settings{}, opts: ApplyOptions{Choices: o}, dir: "/lab", accel: hypervisor.TCG, accelWhy: "no /dev/kvm", study: &study{layout: &topo.Layout{}}, guests: []guestKind{{}}}
 	a.study.topology = &lang.Topology{Provider: lang.Provider{URI: embeddedURI}}
 	for i := range n {
 		noun := addr.N(addr.Backend, "ns").At(addr.Index(i))

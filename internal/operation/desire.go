@@ -23,11 +23,11 @@ type trialList struct {
 }
 
 // trials expands all experiments.
-func (st *study) trials(imageDigest, accelerator string) (trialList, error) {
+func (st *study) trials(images []string, accelerator string) (trialList, error) {
 	var list trialList
 	var ds diag.Diagnostics
 	var hashes []string
-	key := experiment.StudyKey{ImageDigests: []string{imageDigest}, Accelerator: accelerator, SchemaVersion: fmt.Sprint(artifact.SchemaVersion)}
+	key := experiment.StudyKey{ImageDigests: images, Accelerator: accelerator, SchemaVersion: fmt.Sprint(artifact.SchemaVersion)}
 	seen := map[string]bool{}
 	for _, e := range st.topology.Experiments {
 		treatments, more := experiment.Treatments(st.topology, e)

@@ -56,7 +56,7 @@ func (a *applying) places() error {
 	if len(a.study.topology.Experiments) == 0 || len(a.opts.Target) > 0 {
 		return err
 	}
-	list, terr := a.study.trials("", "")
+	list, terr := a.study.trials(nil, "")
 	if terr != nil {
 		return errors.Join(err, terr)
 	}

@@ -18,34 +18,6 @@ type guestImage struct {
 	withAgent string // path of the initramfs that ends with the agent
 }
 
-// prepareImage builds the guest image unless it is cached, and puts the agent
-// on top of its initramfs. It returns a phrase about it.
-func (s *Settings) prepareImage(ctx context.Context) (guestImage, string, error) {
-	s.phase(PhaseImage, "started", images.Debian12.Name)
-	cache, err := images.DefaultCacheDir()
-	if err != nil {
-		return guestImage{}, "", err
-	}
-	began := time.Now()
-	built := false
-	img, err := images.Build(ctx, images.Debian12, images.Options{CacheDir: cache, Progress: func(step string) {
-		built = true
-		s.phase(PhaseImage, "progress", images.Debian12.Name+": "+step)
-	}})
-	if err != nil {
-		return guestImage{}, "", err
-	}
-	initrd, err := initrdOf(ctx, img, cache)
-	if err != nil {
-		return guestImage{}, "", err
-	}
-	how := "cached"
-	if built {
-		how = fmt.Sprintf("built in %.1f s", time.Since(began).Seconds())
-	}
-	return guestImage{img, initrd}, fmt.Sprintf("%s %s, Linux %s (%s)", img.Name, img.Key, img.KernelRelease, how), nil
-}
-
 // initrdOf returns the image's initramfs with this program's agent.
 func initrdOf(ctx context.Context, img images.Image, cache string) (string, error) {
 	sum, err := binary.Sum()

@@ -32,7 +32,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 	st := a.store.State()
 	m := artifact.Manifest{
 		Lineage: st.Lineage, Study: a.list.hash, StartedAt: a.Started.UTC().Truncate(time.Microsecond),
-		Images: map[string]string{a.image.Name: a.image.Digest}, Accelerator: string(a.accel),
+		Images: a.imageDigests(), Accelerator: string(a.accel),
 		Seeds: map[string]int64{}, Isolation: map[string]string{}, Renewed: a.boots, DestinationOrder: map[string][]string{}, Addresses: map[string]string{},
 		Timings: a.timings,
 	}
@@ -112,7 +112,7 @@ func (a *applying) versions(ctx context.Context) (artifact.Versions, map[string]
 	}
 	// What is in the image is known by package, without asking: starting three
 	// programs for their version costs an emulated guest two seconds.
-	v.GuestKernel = a.image.KernelRelease
+	v.GuestKernel, v.GuestKernels = a.image.KernelRelease, a.kernels()
 	v.Named, v.DNSPerf, v.IPVSAdm = a.image.Packages["bind9"], a.image.Packages["dnsperf"], a.image.Packages["ipvsadm"]
 	var mu sync.Mutex
 	var wg sync.WaitGroup

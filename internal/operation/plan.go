@@ -144,7 +144,7 @@ func (a *applying) inventory() string {
 				}
 			}
 		}
-		line(m.Noun, "%s, %d MiB", strings.Join(addrs, ", "), m.Memory>>20)
+		line(m.Noun, "%s, %d MiB%s", strings.Join(addrs, ", "), m.Memory>>20, a.kernelText(m))
 	}
 	for _, tn := range t.Tunnels {
 		line(tn.Noun, "%s %s → %s", tn.Type, tn.Remote, tn.Local)

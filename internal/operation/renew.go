@@ -206,8 +206,6 @@ func (a *applying) whyBooted(m lang.Machine) string {
 // whyCold says why a machine is booted even where there is something to clone.
 func (a *applying) whyCold(m lang.Machine) string {
 	switch {
-	case m.Image != "":
-		return "it has an image of its own"
 	case a.opts.Boot == BootCold:
 		return "--boot cold was given"
 	case a.opts.Boot == "" && m.Boot == BootCold:

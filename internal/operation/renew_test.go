@@ -34,11 +34,11 @@ func paper(t *testing.T, isolation string) (*applying, *plan.Providers, []plan.E
 	}
 	st.topology.Experiments[0].Isolation = isolation
 	a := &applying{Settings: s, study: st, dir: t.TempDir(), accel: hypervisor.TCG}
-	if a.list, err = st.trials("", ""); err != nil {
+	if a.list, err = st.trials(nil, ""); err != nil {
 		t.Fatal(err)
 	}
 	a.todo = a.list.trials
-	if a.wanted, err = lower.Resources(st.topology, st.layout, lower.Options{LabDir: a.dir, Kernel: "/k", Initrd: "/i", Root: "/r", Accelerator: "tcg"}); err != nil {
+	if a.wanted, err = lower.Resources(st.topology, st.layout, lower.Options{LabDir: a.dir, Guests: map[addr.Noun]lower.Guest{{}: {Kernel: "/k", Initrd: "/i", Root: "/r"}}, Accelerator: "tcg"}); err != nil {
 		t.Fatal(err)
 	}
 	ps, err := offline()

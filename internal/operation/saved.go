@@ -33,7 +33,7 @@ func (a *applying) save(path, topology string) error {
 	}
 	in.Environ = lang.OnlyVariables(in.Environ)
 	raw, err := json.Marshal(savedInputs{
-		Path: topology, Source: a.study.source, Inputs: in, Choices: a.opts.Choices, Study: a.list.hash, ImageHash: a.image.Digest,
+		Path: topology, Source: a.study.source, Inputs: in, Choices: a.opts.Choices, Study: a.list.hash, ImageHash: a.imagesHash(),
 	})
 	if err != nil {
 		return fmt.Errorf("saved plan: %w", err)
@@ -45,7 +45,7 @@ func (a *applying) save(path, topology string) error {
 	st := a.state()
 	err = planfile.Write(path, planfile.File{
 		Lvslab: version.Version, Made: time.Now().UTC(), Lab: a.study.config.LabName(), Lineage: st.Lineage, Serial: st.Serial,
-		Topology: a.topologyHash(), Plan: a.changes, Trials: trials, Images: map[string]string{a.image.Name: a.image.Digest},
+		Topology: a.topologyHash(), Plan: a.changes, Trials: trials, Images: a.imageDigests(),
 		Teardown: string(a.study.topology.Lab.Teardown), Inputs: raw,
 	})
 	if err == nil {
@@ -104,7 +104,7 @@ func (a *applying) asPlanned() error {
 		return nil
 	}
 	again := "Make the plan again: lvslab plan --out FILE."
-	if a.savedImage != "" && a.savedImage != a.image.Digest || a.savedStudy != a.list.hash && a.savedImage != "" {
+	if a.savedImage != "" && a.savedImage != a.imagesHash() || a.savedStudy != a.list.hash && a.savedImage != "" {
 		return diag.Fail(nil, "The saved plan does not fit any more", again, "the guest image or the accelerator is another one than when it was made")
 	}
 	then, now := outline(a.saved.Plan), outline(a.changes)

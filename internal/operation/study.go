@@ -212,7 +212,7 @@ func Validate(_ context.Context, s *Settings, path string) (Exit, error) {
 	if err := s.resolve(st, state.State{Lineage: state.NewLineage()}); err != nil {
 		return ExitError, err
 	}
-	if _, err := st.trials("", ""); err != nil {
+	if _, err := st.trials(nil, ""); err != nil {
 		return ExitError, err
 	}
 	t := st.topology

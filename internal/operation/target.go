@@ -23,11 +23,28 @@ func targets(asked []addr.Noun, t *lang.Topology) ([]addr.Noun, error) {
 				return nil, diag.Fail(nil, "target matches nothing", "Name a zone that a backend serves.", "no backend serves %s", n)
 			}
 			out = append(out, serving...)
+		case addr.Image:
+			using := booting(n, t)
+			if len(using) == 0 {
+				return nil, diag.Fail(nil, "target matches nothing", "Name an image that a machine boots.", "no machine boots %s", n)
+			}
+			out = append(out, using...)
 		default:
 			out = append(out, n)
 		}
 	}
 	return out, nil
+}
+
+// booting are the machines that boot an image.
+func booting(image addr.Noun, t *lang.Topology) []addr.Noun {
+	var out []addr.Noun
+	for _, m := range t.Machines {
+		if m.Image == image {
+			out = append(out, m.Noun)
+		}
+	}
+	return out
 }
 
 // servers are the machines that serve a zone.

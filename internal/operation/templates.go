@@ -45,6 +45,7 @@ type templates struct {
 type templateKind struct {
 	memory int64
 	vcpus  int
+	root   string // path of the image's root: each image has templates of its own
 	// named says that named runs in it, without a zone. Its start costs 1.0 s of
 	// CPU time under emulation, a reload 0.2 s.
 	named bool
@@ -58,7 +59,7 @@ func (k templateKind) String() string {
 }
 
 func (t *templates) kindOf(d schema.Domain) templateKind {
-	return templateKind{d.Memory, d.VCPUs, t.serve[d.Address]}
+	return templateKind{d.Memory, d.VCPUs, d.Root, t.serve[d.Address]}
 }
 
 // of returns the template of a machine, nil when it is to be booted.
@@ -222,7 +223,7 @@ func (a *applying) template(ctx context.Context, k templateKind, d schema.Domain
 }
 
 func (a *applying) findOrMake(ctx context.Context, k templateKind, d schema.Domain) (libvirt.Template, error) {
-	t := images.Template{Image: a.image.Key, Memory: d.Memory, Accelerator: string(a.accel)}
+	t := images.Template{Image: a.imageOf(d).Key, Memory: d.Memory, Accelerator: string(a.accel)}
 	if k.named {
 		t.Running = proto.PrepareNamed
 	}
@@ -275,11 +276,12 @@ func (a *applying) templateKey(k templateKind, d schema.Domain) (string, error) 
 	if a.worldErr != nil {
 		return "", a.worldErr
 	}
+	img := a.imageOf(d)
 	shape, err := libvirt.Shape(d)
 	if err != nil {
 		return "", err
 	}
-	return images.TemplateKey(templateFormat, a.world, shape, a.image.Digest, filepath.Base(a.image.withAgent), fmt.Sprint(k.named)), nil
+	return images.TemplateKey(templateFormat, a.world, shape, img.Digest, filepath.Base(img.withAgent), fmt.Sprint(k.named)), nil
 }
 
 // findWorld finds out what the machines of this lab would be saved by: see

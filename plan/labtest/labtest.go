@@ -11,6 +11,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/lower"
 	"github.com/lvslab/lvslab/internal/topo"
@@ -75,7 +76,8 @@ func (t *Topology) lower(lineage string, prior map[string]netip.Addr) ([]provide
 		return nil, nil, err
 	}
 	rs, err := lower.Resources(top, layout, lower.Options{
-		LabDir: "/lab", Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs", Accelerator: "tcg",
+		LabDir: "/lab", Accelerator: "tcg",
+		Guests: map[addr.Noun]lower.Guest{{}: {Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs"}},
 	})
 	return rs, addresses, err
 }

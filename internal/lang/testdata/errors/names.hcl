@@ -11,7 +11,7 @@ network "wan" {
 resource "libvirt_domain" "x" {}
 
 
-image "mine" {}
+data "mine" {}
 
 real_server {
   backends = backend.ns

@@ -1,9 +1,11 @@
 network "lan" { cidr = "198.18.0.0/24" }
 network "wan" { cidr = "198.18.1.0/24" }
 
+image "mine" { kernel = "./bzImage" }
+
 client "c" {
   boot  = "restore"
-  image = "mine.qcow2"
+  image = image.mine
   nic { network = network.wan }
 }
 

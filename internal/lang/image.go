@@ -1,0 +1,80 @@
+package lang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+)
+
+// kernelPackages begin the names of Debian's packages with a kernel.
+const kernelPackages = "linux-image-"
+
+func (e *evaluator) image(b *block) Image {
+	r := e.reader(b, nil)
+	i := Image{Noun: r.noun, Range: b.rng, Kernel: r.text("kernel", ""), Modules: r.text("modules", ""), Initrd: r.text("initrd", "")}
+	if b.args["kernel"] == nil || e.defects.arg(r.noun, "kernel") {
+		return i
+	}
+	if !isPath(i.Kernel) && !strings.HasPrefix(i.Kernel, kernelPackages) {
+		r.complain("kernel", "Not a kernel", `Write a Debian package such as "linux-image-6.12-cloud-amd64", or a path that starts with "./", "../" or "/".`,
+			"kernel of %s is %q.", r.noun, i.Kernel)
+		return i
+	}
+	for arg, path := range map[string]string{"modules": i.Modules, "initrd": i.Initrd} {
+		if path != "" && !i.OwnKernel() {
+			r.complain(arg, "A package brings its own", "Leave "+arg+" out, or name a kernel of your own by its path.",
+				"%s of %s belongs to a kernel of your own, but kernel is the package %q.", arg, r.noun, i.Kernel)
+		}
+	}
+	return i
+}
+
+// isPath tells a file from a package: a path says by its start that it is one.
+func isPath(s string) bool {
+	return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
+}
+
+// images: each is there for a machine, and a scheduler that the built-in kernel
+// lacks needs another one.
+func (r *rules) images() {
+	used := map[addr.Noun]bool{}
+	for _, m := range r.t.Machines {
+		used[m.Image] = true
+	}
+	for _, i := range r.t.Images {
+		if !used[i.Noun] && !r.d.noun(i.Noun) {
+			r.warn(i.Noun, "", i.Range, "Image without a machine", "Write image = "+i.Noun.String()+" in a machine, or leave the block out.", "No machine boots %s.", i.Noun)
+		}
+	}
+	for _, s := range r.t.Services {
+		if s.Scheduler == laterScheduler {
+			r.lacking(s, s.Noun, "scheduler", s.Range, "scheduler of "+s.Noun.String())
+		}
+	}
+	for _, x := range r.t.Experiments {
+		for i, f := range x.Factors {
+			s, ok := r.t.Service(x.Service)
+			later := slices.ContainsFunc(f.Values, func(v cty.Value) bool {
+				return v.Type() == cty.String && v.IsKnown() && !v.IsNull() && v.AsString() == laterScheduler
+			})
+			if ok && f.Name == "scheduler" && later {
+				r.lacking(s, x.Noun, fmt.Sprintf("factor[%d].values", i), f.Range, `factor "scheduler" of `+x.Noun.String())
+			}
+		}
+	}
+}
+
+// lacking reports the scheduler that the built-in kernel lacks.
+func (r *rules) lacking(s Service, n addr.Noun, arg string, block diag.Range, what string) {
+	director, ok := r.t.Machine(s.Director)
+	if !ok || !director.Image.IsZero() {
+		return
+	}
+	r.fail(n, arg, block, "Scheduler not in the guest kernel", fmt.Sprintf(`Use another one, or give %s an image with kernel = "linux-image-6.12-cloud-amd64".`, s.Director),
+		"%s: Debian builds %q from 6.11 on, and %s runs Linux 6.1.", what, laterScheduler, s.Director)
+}

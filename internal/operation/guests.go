@@ -1,0 +1,249 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lvslab/lvslab/images"
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/binary"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// guestKind is one image that machines of the lab boot.
+type guestKind struct {
+	// block is the image block, the zero noun for the built-in image.
+	block  addr.Noun
+	recipe images.Recipe
+	image  guestImage // without a key while it is not in the cache
+}
+
+// name is how the artifact calls the guest: the same for two kernels that one
+// block had, so that what differs is its digest.
+func (g guestKind) name() string {
+	if g.block.IsZero() {
+		return g.recipe.Name
+	}
+	return g.block.String()
+}
+
+// bootedImages lists the image blocks whose guests the machines boot, that of
+// the directors first: IPVS runs in it, so its kernel is the one that counts.
+func bootedImages(t *lang.Topology) []addr.Noun {
+	var out []addr.Noun
+	for _, directors := range []bool{true, false} {
+		for _, m := range t.Machines {
+			if (m.Noun.Kind == addr.Director) == directors && !slices.Contains(out, m.Image) {
+				out = append(out, m.Image)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, addr.Noun{})
+	}
+	return out
+}
+
+// guestsOf returns the guests of a topology, without their images.
+func guestsOf(t *lang.Topology) ([]guestKind, error) {
+	var out []guestKind
+	for _, n := range bootedImages(t) {
+		g := guestKind{block: n, recipe: images.Debian12}
+		if i, ok := t.ImageOf(lang.Machine{Image: n}); ok {
+			var err error
+			if g.recipe, err = images.ForKernel(i.Kernel); err != nil {
+				return nil, at(err, t.Place(n, "kernel", i.Range), n)
+			}
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// at lets a failure point to where the topology says what failed.
+func at(err error, r diag.Range, n addr.Noun) error {
+	ds := diag.From(err)
+	for i := range ds {
+		ds[i] = ds[i].At(r).For(n.String())
+	}
+	return ds.Err()
+}
+
+// prepareGuests builds the images that are not in the cache, and puts the agent
+// on top of their initramfs. It returns a phrase about them.
+func (a *applying) prepareGuests(ctx context.Context) (string, error) {
+	list, err := guestsOf(a.study.topology)
+	if err != nil {
+		return "", err
+	}
+	var phrases []string
+	for i := range list {
+		g := &list[i]
+		var how string
+		if g.image, how, err = a.prepareImage(ctx, g.recipe, a.cache); err != nil {
+			return "", err
+		}
+		phrases = append(phrases, how)
+	}
+	a.setGuests(list)
+	return strings.Join(phrases, "; "), nil
+}
+
+// cachedGuests is prepareGuests without an effect: what is not in the cache is
+// not built, it is only said that it would be.
+func (a *applying) cachedGuests() error {
+	list, err := guestsOf(a.study.topology)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		g := &list[i]
+		img, ok, err := images.Cached(g.recipe, a.cache)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The guest image %sis not in the cache; apply builds it first (about 20 s).", quotedBlock(g.block))})
+		}
+		g.image = guestImage{Image: img}
+		if agent, err := binary.Sum(); ok && err == nil {
+			g.image.withAgent = images.InitrdPath(img, agent, a.cache)
+		}
+	}
+	a.setGuests(list)
+	return nil
+}
+
+func quotedBlock(n addr.Noun) string {
+	if n.IsZero() {
+		return ""
+	}
+	return "of " + n.String() + " "
+}
+
+func (a *applying) setGuests(list []guestKind) {
+	a.guests, a.image = list, list[0].image
+}
+
+// guestOf returns what a machine boots.
+func (a *applying) guestOf(m lang.Machine) guestKind {
+	for _, g := range a.guests {
+		if g.block == m.Image {
+			return g
+		}
+	}
+	return guestKind{block: m.Image}
+}
+
+// imageOf returns the image of a domain, known by the files that it boots.
+func (a *applying) imageOf(d schema.Domain) guestImage {
+	for _, g := range a.guests {
+		if g.image.Root == d.Root {
+			return g.image
+		}
+	}
+	return a.image
+}
+
+// digests identify the images for a study. That of the built-in image stands
+// for itself, so that blocks which nobody boots change nothing.
+func (a *applying) digests() []string {
+	var out []string
+	for _, g := range a.guests {
+		if g.block.IsZero() {
+			out = append(out, g.image.Digest)
+		} else {
+			out = append(out, g.name()+"="+g.image.Digest)
+		}
+	}
+	return out
+}
+
+// imagesHash is one text for all images: the digest itself when there is one.
+func (a *applying) imagesHash() string {
+	if len(a.guests) == 1 {
+		return a.guests[0].image.Digest
+	}
+	return combine(a.digests())
+}
+
+// imageDigests are the digests by name, for manifest and plan file.
+func (a *applying) imageDigests() map[string]string {
+	out := map[string]string{}
+	for _, g := range a.guests {
+		out[g.name()] = g.image.Digest
+	}
+	return out
+}
+
+// kernels are the releases by image, nil when all machines run one.
+func (a *applying) kernels() map[string]string {
+	if len(a.guests) < 2 {
+		return nil
+	}
+	out := map[string]string{}
+	for _, g := range a.guests {
+		out[g.name()] = g.image.KernelRelease
+	}
+	return out
+}
+
+// missingGuests is how many images have to be built.
+func (a *applying) missingGuests() (n int) {
+	for _, g := range a.guests {
+		if g.image.Key == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// kernelText says which kernel a machine with an image block runs, for a plan.
+func (a *applying) kernelText(m lang.Machine) string {
+	g := a.guestOf(m)
+	switch {
+	case m.Image.IsZero():
+		return ""
+	case g.image.Key == "":
+		return ", " + m.Image.String()
+	}
+	return ", Linux " + g.image.KernelRelease
+}
+
+func (a *applying) lowering() lower.Options {
+	o := lower.Options{LabDir: a.dir, KernelArgs: images.KernelArgs, Accelerator: string(a.accel), Guests: map[addr.Noun]lower.Guest{}}
+	for _, g := range a.guests {
+		o.Guests[g.block] = lower.Guest{Kernel: g.image.Kernel, Initrd: g.image.withAgent, Root: g.image.Root}
+	}
+	return o
+}
+
+// prepareImage builds an image unless it is cached, and puts the agent on top of
+// its initramfs. It returns a phrase about it.
+func (s *Settings) prepareImage(ctx context.Context, recipe images.Recipe, cache string) (guestImage, string, error) {
+	s.phase(PhaseImage, "started", recipe.Name)
+	began := time.Now()
+	built := false
+	img, err := images.Build(ctx, recipe, images.Options{CacheDir: cache, Progress: func(step string) {
+		built = true
+		s.phase(PhaseImage, "progress", recipe.Name+": "+step)
+	}})
+	if err != nil {
+		return guestImage{}, "", err
+	}
+	initrd, err := initrdOf(ctx, img, cache)
+	if err != nil {
+		return guestImage{}, "", err
+	}
+	how := "cached"
+	if built {
+		how = fmt.Sprintf("built in %.1f s", time.Since(began).Seconds())
+	}
+	return guestImage{img, initrd}, fmt.Sprintf("%s %s, Linux %s (%s)", img.Name, img.Key, img.KernelRelease, how), nil
+}

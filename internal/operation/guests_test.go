@@ -1,0 +1,86 @@
+package operation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lvslab/lvslab/images"
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/provider/schema"
+)
+
+// mixed is a lab whose director boots another kernel than the other machines.
+func mixed() *lang.Topology {
+	lb, c := addr.N(addr.Director, "lb"), addr.N(addr.Client, "c")
+	six := addr.N(addr.Image, "six")
+	return &lang.Topology{
+		Images:   []lang.Image{{Noun: six, Kernel: "linux-image-6.12-cloud-amd64"}, {Noun: addr.N(addr.Image, "unused"), Kernel: "linux-image-amd64"}},
+		Machines: []lang.Machine{{Noun: c}, {Noun: lb, Image: six}},
+	}
+}
+
+func TestGuestsOf(t *testing.T) {
+	list, err := guestsOf(mixed())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%v, %v: want the director's image and the built-in one", list, err)
+	}
+	if list[0].name() != "image.six" || list[0].recipe.Name != "debian-12+6.12-cloud-amd64" || list[1].name() != "debian-12" {
+		t.Errorf("%s (%s), %s", list[0].name(), list[0].recipe.Name, list[1].name())
+	}
+	if none, err := guestsOf(&lang.Topology{}); err != nil || len(none) != 1 || none[0].name() != "debian-12" {
+		t.Errorf("a lab without machines: %v, %v", none, err)
+	}
+	bad := mixed()
+	bad.Images[0].Kernel = "linux-image-6.12 cloud"
+	_, err = guestsOf(bad)
+	if ds := diag.From(err); len(ds) != 1 || ds[0].Resource != "image.six" {
+		t.Errorf("a bad name gives %+v", ds)
+	}
+}
+
+// TestEachImageHasItsOwn: files, template and digest of a machine are those of
+// the image that it boots.
+func TestEachImageHasItsOwn(t *testing.T) {
+	a := &applying{Settings: &Settings{}, study: &study{topology: mixed()}, dir: "/lab"}
+	list, err := guestsOf(a.study.topology)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"six", "old"} {
+		list[i].image = guestImage{Image: images.Image{Key: name, Digest: "d-" + name, Root: "/" + name + "/root", KernelRelease: name}, withAgent: "/" + name + "/initrd"}
+	}
+	a.setGuests(list)
+	if a.image.Key != "six" {
+		t.Errorf("the study's kernel is %s, want the director's", a.image.Key)
+	}
+	if got := a.lowering().Guests; got[addr.Noun{}].Root != "/old/root" || got[addr.N(addr.Image, "six")].Initrd != "/six/initrd" {
+		t.Errorf("%+v", got)
+	}
+	one, other := schema.Domain{Memory: 1, Root: "/six/root"}, schema.Domain{Memory: 1, Root: "/old/root"}
+	if a.imageOf(one).Key != "six" || a.imageOf(other).Key != "old" || a.templates.kindOf(one) == a.templates.kindOf(other) {
+		t.Error("two images share a template")
+	}
+	if got, want := a.digests(), []string{"image.six=d-six", "d-old"}; !slices.Equal(got, want) {
+		t.Errorf("digests %q, want %q", got, want)
+	}
+	if got := a.imageDigests(); got["image.six"] != "d-six" || got["debian-12"] != "d-old" {
+		t.Errorf("%v", got)
+	}
+	if got := a.kernels(); got["image.six"] != "six" || got["debian-12"] != "old" {
+		t.Errorf("%v", got)
+	}
+	if text := a.kernelText(a.study.topology.Machines[1]); !strings.Contains(text, "Linux six") {
+		t.Errorf("the plan says %q of the director", text)
+	}
+	if text := a.kernelText(a.study.topology.Machines[0]); text != "" {
+		t.Errorf("the plan says %q of a machine with the built-in image", text)
+	}
+	before := a.imagesHash()
+	a.guests[1].image.Digest = "another"
+	if a.imagesHash() == before {
+		t.Error("a saved plan would fit another image")
+	}
+}
