@@ -36,7 +36,7 @@ func TestGuestsOf(t *testing.T) {
 	bad := mixed()
 	bad.Images[0].Kernel = "linux-image-6.12 cloud"
 	_, err = guestsOf(bad)
-	if ds := diag.From(err); len(ds) != 1 || ds[0].Resource != "image.six" {
+	if ds := diag.From(err); len(ds) != 1 || ds[0].Address != "image.six" {
 		t.Errorf("a bad name gives %+v", ds)
 	}
 }
