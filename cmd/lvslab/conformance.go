@@ -30,7 +30,7 @@ code is then 3. With the image in the cache no root is needed. Nothing is left.`
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Kernel, "kernel", "", "`NAME` of the kernel; without it the one that guests have")
+	c.Flags().StringVar(&o.Kernel, "kernel", "", "the kernel of that Debian `PACKAGE`, such as linux-image-6.12-cloud-amd64; without it linux-image-cloud-amd64, Linux 6.1")
 	c.Flags().IntVar(&o.Fuzz, "fuzz", 0, "then `N` random cases, the model's word against the kernel's")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`S` decides what the random cases are")
 	return c

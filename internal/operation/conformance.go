@@ -45,18 +45,19 @@ var allSchedulers = append(slices.Clone(conformance.Schedulers), "twos")
 // Conformance holds the model of IPVS against the kernel of a guest that it
 // boots for that. A difference makes the exit code 3.
 func Conformance(ctx context.Context, s *Settings, o ConformanceOptions) (Exit, error) {
-	if err := knownKernel(o.Kernel); err != nil {
+	recipe, err := images.ForKernel(o.Kernel)
+	if err != nil {
 		return ExitError, err
 	}
 	cases, err := conformance.Cases()
 	if err != nil {
 		return ExitError, err
 	}
-	return s.conformance(ctx, cases, o)
+	return s.conformance(ctx, recipe, cases, o)
 }
 
-func (s *Settings) conformance(ctx context.Context, cases []conformance.Case, o ConformanceOptions) (Exit, error) {
-	m, report, err := s.bootForCases(ctx)
+func (s *Settings) conformance(ctx context.Context, recipe images.Recipe, cases []conformance.Case, o ConformanceOptions) (Exit, error) {
+	m, report, err := s.bootForCases(ctx, recipe)
 	if err != nil {
 		return ExitError, err
 	}
@@ -77,28 +78,17 @@ func (s *Settings) conformance(ctx context.Context, cases []conformance.Case, o 
 	return ExitDone, nil
 }
 
-// knownKernel accepts the names of the one kernel that guests have: none, the
-// image's, the package's.
-func knownKernel(name string) error {
-	const pkg = "linux-image-cloud-amd64"
-	if slices.Contains([]string{"", images.Debian12.Name, pkg}, name) {
-		return nil
-	}
-	return diag.Fail(nil, "No such kernel", fmt.Sprintf("Leave --kernel out, or name %s.", pkg),
-		"%q; guests have one kernel, that of the image %s (package %s)", name, images.Debian12.Name, pkg)
-}
-
 // bootForCases starts the machine and asks what its kernel has.
-func (s *Settings) bootForCases(ctx context.Context) (*machine.Machine, *conformanceReport, error) {
-	img, text, err := s.prepareImage(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.phase(PhaseImage, "done", text)
+func (s *Settings) bootForCases(ctx context.Context, recipe images.Recipe) (*machine.Machine, *conformanceReport, error) {
 	cache, err := images.DefaultCacheDir()
 	if err != nil {
 		return nil, nil, err
 	}
+	img, text, err := s.prepareImage(ctx, recipe, cache)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.phase(PhaseImage, "done", text)
 	accel, why, err := hypervisor.ProbeAccelerator(ctx, cache, img.Kernel)
 	if err != nil {
 		return nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/conformance"
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
 	"github.com/lvslab/lvslab/internal/vmtest"
@@ -53,7 +54,7 @@ func TestAccConformance(t *testing.T) {
 	}
 	seen := &reportsSeen{}
 	s := &Settings{Events: seen, Started: time.Now(), Environ: os.Environ()}
-	exit, err := s.conformance(t.Context(), cases, ConformanceOptions{Fuzz: 100, Seed: 1})
+	exit, err := s.conformance(t.Context(), images.Debian12, cases, ConformanceOptions{Fuzz: 100, Seed: 1})
 	if err != nil || exit != ExitCheckFailed || len(seen.got) != 1 {
 		t.Fatalf("exit %d, %v, %d reports; want 3 for the bad cases", exit, err, len(seen.got))
 	}
