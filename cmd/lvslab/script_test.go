@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -27,7 +28,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LVSLAB_CACHE", e.WorkDir+"/cache")
 			e.Setenv("LVSLAB_REGISTRY", e.WorkDir+"/registry")
 			e.Setenv("NO_COLOR", "1")
-			return nil
+			examples, err := filepath.Abs("../../examples")
+			e.Setenv("EXAMPLES", examples)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"study": sealStudy},
 	})
