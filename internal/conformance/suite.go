@@ -40,27 +40,27 @@ type Outcome struct {
 // script. What the kernel's rules make different is so each time.
 const tries = 3
 
-// RunCases holds the cases against a kernel that has these schedulers. seen
-// hears of each outcome as it comes.
-func RunCases(ctx context.Context, cases []Case, schedulers []string, replay Replayer, seen func(Outcome)) ([]Outcome, error) {
+// RunCases holds the cases against a kernel of these rules. seen hears of each
+// outcome as it comes.
+func RunCases(ctx context.Context, cases []Case, rules Rules, replay Replayer, seen func(Outcome)) ([]Outcome, error) {
 	out := make([]Outcome, 0, len(cases))
 	for _, c := range cases {
 		o := Outcome{Case: c.Name, Origin: "derived", Result: Agrees}
 		if c.Measured {
 			o.Origin = "measured"
 		}
-		if why := Unfit(c.Script, schedulers); why != "" {
+		if text, why := rules.fit(c); why != "" {
 			o.Result, o.Why = LeftOut, why
 		} else {
 			var err error
 			if o.Why, o.Tries, err = steady(func() (string, error) {
-				r, err := replay(ctx, c.Text)
-				return firstWrong(c.Text, r), err
+				r, err := replay(ctx, text)
+				return firstWrong(text, r), err
 			}); err != nil {
 				return out, fmt.Errorf("case %s: %w", c.Name, err)
 			}
 			if o.Why != "" {
-				o.Result, o.Script = Differs, strings.TrimSpace(c.Text)
+				o.Result, o.Script = Differs, strings.TrimSpace(text)
 			}
 		}
 		out = append(out, o)
@@ -115,11 +115,11 @@ type Random struct {
 const minimised = 3
 
 // RunRandom holds random cases against the kernel. seen hears how many are done.
-func RunRandom(ctx context.Context, seed uint64, count int, replay Replayer, seen func(done int)) (Random, error) {
+func RunRandom(ctx context.Context, seed uint64, count int, age ipvsmodel.Kernel, replay Replayer, seen func(done int)) (Random, error) {
 	out := Random{Seed: seed}
 	for n := range count {
 		lines := Generate(seed, uint64(n))
-		found, packets, err := difference(ctx, lines, replay)
+		found, packets, err := difference(ctx, lines, age, replay)
 		if err != nil {
 			return out, fmt.Errorf("seed %d, case %d: %w", seed, n, err)
 		}
@@ -127,7 +127,7 @@ func RunRandom(ctx context.Context, seed uint64, count int, replay Replayer, see
 		out.Packets += packets
 		if found != "" {
 			if out.Differ++; len(out.First) < minimised {
-				found, lines = smallest(ctx, found, lines, replay)
+				found, lines = smallest(ctx, found, lines, age, replay)
 				out.First = append(out.First, Outcome{Case: fmt.Sprintf("seed %d, case %d", seed, n), Origin: "random",
 					Result: Differs, Why: found, Script: strings.Join(lines, "\n")})
 			}
@@ -138,12 +138,12 @@ func RunRandom(ctx context.Context, seed uint64, count int, replay Replayer, see
 }
 
 // smallest cuts lines down to those that still differ.
-func smallest(ctx context.Context, found string, lines []string, replay Replayer) (string, []string) {
+func smallest(ctx context.Context, found string, lines []string, age ipvsmodel.Kernel, replay Replayer) (string, []string) {
 	small := Minimise(lines, func(l []string) bool {
-		d, _, err := difference(ctx, l, replay)
+		d, _, err := difference(ctx, l, age, replay)
 		return err == nil && d != ""
 	})
-	if d, _, err := difference(ctx, small, replay); err == nil && d != "" {
+	if d, _, err := difference(ctx, small, age, replay); err == nil && d != "" {
 		return d, small
 	}
 	return found, lines
@@ -151,13 +151,13 @@ func smallest(ctx context.Context, found string, lines []string, replay Replayer
 
 // difference runs lines on the model and on the kernel: the first line of their
 // traces that differs, "" when none does, and how many packets there were.
-func difference(ctx context.Context, lines []string, replay Replayer) (string, int, error) {
+func difference(ctx context.Context, lines []string, age ipvsmodel.Kernel, replay Replayer) (string, int, error) {
 	text := strings.Join(lines, "\n")
 	s, err := ipvsmodel.ParseScript(strings.NewReader(text))
 	if err != nil {
 		return "", 0, err
 	}
-	model := record(s, ipvsmodel.New(ipvsmodel.Kernel{}, 1))
+	model := record(s, ipvsmodel.New(age, 1))
 	found, _, err := steady(func() (string, error) {
 		got, err := replay(ctx, text)
 		return firstDifference(model.Trace, got.Trace), err

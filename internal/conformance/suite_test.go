@@ -22,7 +22,7 @@ func byModel(_ context.Context, text string) (proto.ReplayResult, error) {
 func outcomes(t *testing.T, cases []Case, replay Replayer) map[string]Outcome {
 	t.Helper()
 	out, seen := map[string]Outcome{}, 0
-	list, err := RunCases(t.Context(), cases, Schedulers, replay, func(Outcome) { seen++ })
+	list, err := RunCases(t.Context(), cases, Rules{Schedulers: Schedulers}, replay, func(Outcome) { seen++ })
 	if err != nil || len(list) != len(cases) || seen != len(cases) {
 		t.Fatal(len(list), seen, err)
 	}
@@ -109,14 +109,14 @@ func TestTriedAgain(t *testing.T) {
 // TestRandom: a kernel that takes resets for data is found out, and the
 // case is cut down; one whose guest is gone ends the run.
 func TestRandom(t *testing.T) {
-	r, err := RunRandom(t.Context(), 3, 20, byModel, func(int) {})
+	r, err := RunRandom(t.Context(), 3, 20, ipvsmodel.Kernel{}, byModel, func(int) {})
 	if err != nil || r.Differ != 0 || r.Cases != 20 || r.Packets < 100 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	noReset := func(ctx context.Context, text string) (proto.ReplayResult, error) {
 		return byModel(ctx, strings.ReplaceAll(text, "flags=rst", "flags=ack"))
 	}
-	r, err = RunRandom(t.Context(), 3, 20, noReset, func(int) {})
+	r, err = RunRandom(t.Context(), 3, 20, ipvsmodel.Kernel{}, noReset, func(int) {})
 	if err != nil || r.Differ == 0 || len(r.First) == 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -124,7 +124,52 @@ func TestRandom(t *testing.T) {
 		t.Errorf("not cut down: %+v", o)
 	}
 	gone := errors.New("gone")
-	if _, err := RunRandom(t.Context(), 3, 20, func(context.Context, string) (proto.ReplayResult, error) { return proto.ReplayResult{}, gone }, func(int) {}); !errors.Is(err, gone) {
+	if _, err := RunRandom(t.Context(), 3, 20, ipvsmodel.Kernel{}, func(context.Context, string) (proto.ReplayResult, error) { return proto.ReplayResult{}, gone }, func(int) {}); !errors.Is(err, gone) {
 		t.Error(err)
 	}
 }
+
+// An old kernel is known by what it does, gets the cases of its kind, and not
+// those that hold for newer ones only.
+func TestOldKernel(t *testing.T) {
+	old := ipvsmodel.Kernel{Before2026: true}
+	byOld := func(_ context.Context, text string) (proto.ReplayResult, error) {
+		s, err := ipvsmodel.ParseScript(strings.NewReader(text))
+		if err != nil {
+			return proto.ReplayResult{}, err
+		}
+		return record(s, ipvsmodel.New(old, 1)), nil
+	}
+	for replay, want := range map[*Replayer]ipvsmodel.Kernel{ptr(byOld): old, ptr(byModel): {}} {
+		if got, err := AgeOf(t.Context(), *replay); err != nil || got != want {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	cases, err := Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases = append(cases, Case{Name: "new only", Text: askOverhead, Script: parse(t, askOverhead)})
+	list, err := RunCases(t.Context(), cases, Rules{Schedulers: Schedulers, Model: old}, byOld, func(Outcome) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list {
+		want := o.Result
+		switch o.Case {
+		case "new only":
+			want = LeftOut
+		case "lc and the overhead before 2026":
+			want = Agrees
+		}
+		if o.Result == Differs || o.Result != want {
+			t.Errorf("%s: %s %s", o.Case, o.Result, o.Why)
+		}
+	}
+	r, err := RunRandom(t.Context(), 5, 20, old, byOld, func(int) {})
+	if err != nil || r.Differ > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func ptr(r Replayer) *Replayer { return &r }

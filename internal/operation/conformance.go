@@ -27,16 +27,18 @@ type ConformanceOptions struct {
 
 // conformanceReport is what one kernel did.
 type conformanceReport struct {
-	Kernel      string                `json:"kernel"`  // release
-	Image       string                `json:"image"`   // name and key
-	IPVS        string                `json:"version"` // of IPVS
-	Accelerator string                `json:"accelerator"`
-	Schedulers  []string              `json:"schedulers"` // that the kernel has
-	Replayed    int                   `json:"replayed"`
-	Differ      int                   `json:"differ"`
-	Cases       []conformance.Outcome `json:"cases"`
-	Random      *conformance.Random   `json:"random,omitempty"`
-	Seconds     float64               `json:"seconds"` // of replaying
+	Kernel      string   `json:"kernel"`  // release
+	Image       string   `json:"image"`   // name and key
+	IPVS        string   `json:"version"` // of IPVS
+	Accelerator string   `json:"accelerator"`
+	Schedulers  []string `json:"schedulers"` // that the kernel has
+	// Before2026: the kernel counts overhead by the older formula.
+	Before2026 bool                  `json:"overhead_before_2026"`
+	Replayed   int                   `json:"replayed"`
+	Differ     int                   `json:"differ"`
+	Cases      []conformance.Outcome `json:"cases"`
+	Random     *conformance.Random   `json:"random,omitempty"`
+	Seconds    float64               `json:"seconds"` // of replaying
 }
 
 // allSchedulers are those of the model.
@@ -124,8 +126,13 @@ func (r *conformanceReport) replay(ctx context.Context, s *Settings, m client.Ca
 		defer cancel()
 		return client.Do(ctx, m, proto.Replay, proto.ReplaySpec{Script: script})
 	}
+	age, err := conformance.AgeOf(ctx, on)
+	if err != nil {
+		return err
+	}
+	r.Before2026 = age.Before2026
 	done := 0
-	r.Cases, err = conformance.RunCases(ctx, cases, r.Schedulers, on, func(c conformance.Outcome) {
+	r.Cases, err = conformance.RunCases(ctx, cases, conformance.Rules{Schedulers: r.Schedulers, Model: age}, on, func(c conformance.Outcome) {
 		done++
 		s.phase(PhaseCases, "progress", fmt.Sprintf("%d of %d", done, len(cases)))
 	})
@@ -150,7 +157,7 @@ func (r *conformanceReport) replay(ctx context.Context, s *Settings, m client.Ca
 			return diag.Fail(nil, "No random cases for this kernel", "Leave --fuzz out.", "it has no %s, which they use", need)
 		}
 	}
-	random, err := conformance.RunRandom(ctx, o.Seed, o.Fuzz, on, func(n int) {
+	random, err := conformance.RunRandom(ctx, o.Seed, o.Fuzz, age, on, func(n int) {
 		s.phase(PhaseCases, "progress", fmt.Sprintf("random, %d of %d", n, o.Fuzz))
 	})
 	r.Random = &random
