@@ -21,9 +21,11 @@ func (a *app) applyCommand() *cobra.Command {
 		Long: `Create the lab, run what its experiments lack, seal the artifact, evaluate the
 checks, and take the lab down as the lab block's teardown says.
 
-Runs are made once: when the result is complete, apply says so and takes down
-a lab that is still up. A lab without experiments stays up. Apply asks only
-when it would replace or delete something that exists.
+Runs are made once: an interrupted study is continued with those that are
+missing, and a larger number of iterations adds blocks to a complete one. When
+nothing is missing, apply says so and takes down a lab that is still up. A lab
+without experiments stays up. Apply asks only when it would replace or delete
+something that exists.
 
 Exit codes: 0 done, 1 error, 3 a check failed, 4 a run is not valid, 64 bad
 usage, 130 interrupted.`,

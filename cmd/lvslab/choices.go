@@ -15,7 +15,7 @@ import (
 func (a *app) choiceFlags(f *pflag.FlagSet, c *operation.Choices) {
 	a.variableFlags(f)
 	f.BoolVar(&c.Keep, "keep", false, "leave the lab up afterwards, whatever its teardown policy")
-	f.BoolVar(&c.Fresh, "fresh", false, "repeat the study though its result is complete")
+	f.BoolVar(&c.Fresh, "fresh", false, "repeat the study though its result is complete, or was begun")
 	f.StringVar(&c.Results, "results", "results", "artifacts are below `DIR`")
 	f.Var((*nounsFlag)(&c.Target), "target", "only this `NOUN` and what it needs; runs no experiments (repeatable)")
 	f.Var((*nounsFlag)(&c.Replace), "replace", "make this `NOUN` anew (repeatable); of a service: without its connection entries")

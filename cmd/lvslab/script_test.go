@@ -44,10 +44,13 @@ func sealStudy(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	s, err := studytest.Load()
 	ts.Check(err)
+	added := false
 	for _, change := range args[1:] {
 		switch change {
 		case "forged":
 			s.Runs[0].AnswersOK--
+		case "added": // the second block, to a sealed result that has the first
+			added = true
 		case "lossy":
 			for i := range s.Runs {
 				if r := &s.Runs[i]; r.TreatmentID == "scheduler=dh" {
@@ -58,6 +61,10 @@ func sealStudy(ts *testscript.TestScript, _ bool, args []string) {
 		default:
 			ts.Fatalf("study: no change %q", change)
 		}
+	}
+	if added {
+		_, s, err = s.Split(ts.MkAbs(args[0]), 1)
+		ts.Check(err)
 	}
 	_, err = s.Seal(ts.MkAbs(args[0]))
 	ts.Check(err)

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,10 +30,10 @@ func TestAccMachineDiesDuringRuns(t *testing.T) {
 	if !strings.Contains(r.stdout, "lvslab destroy") {
 		t.Errorf("the lab is kept without saying how to remove it: %s", r)
 	}
-	s.partialWithRuns("victim", 3)
+	n := s.partialWithRuns("victim", 3)
 	// The machine is missed, made anew with what was inside it, and the study
-	// starts again; this time the hypervisor dies.
-	r = s.during("3/80", func() {
+	// continues; this time the hypervisor dies.
+	r = s.during(fmt.Sprintf("%d/80", n+2), func() {
 		if err := syscall.Kill(holderPID(t, s), syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -131,8 +132,9 @@ func kill(t *testing.T, s *site, marks ...string) {
 	t.Errorf("no process with %v", marks)
 }
 
-// partialWithRuns demands one partial result with at least n whole runs.
-func (s *site) partialWithRuns(lab string, n int) {
+// partialWithRuns demands one partial result with at least n whole runs, and
+// returns how many it has.
+func (s *site) partialWithRuns(lab string, n int) int {
 	s.t.Helper()
 	partial, _ := filepath.Glob(filepath.Join(s.dir, "results", lab, "*.partial"))
 	if len(partial) != 1 {
@@ -142,6 +144,7 @@ func (s *site) partialWithRuns(lab string, n int) {
 	if err != nil || len(a.Runs()) < n {
 		s.t.Fatalf("partial result: %v", err)
 	}
+	return len(a.Runs())
 }
 
 // spoiltCache is a copy of the image whose initramfs, the one that lvslab is

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -143,9 +145,10 @@ func TestAccLifecycle(t *testing.T) {
 }
 
 // TestAccExecDuringRuns works with a node while an experiment runs, interrupts
-// the study, finds the lab kept and the data too, and starts anew.
+// the study, finds the lab kept and the data too, continues the study on it, and
+// adds a block.
 func TestAccExecDuringRunsAndInterrupt(t *testing.T) {
-	s := newSite(t, small("busy", "198.19.9", study))
+	s := newSite(t, small("busy", "198.19.9", strings.Replace(study, "iterations = 40", "iterations = var.blocks", 1)+blocks))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd, out, errOut := s.command(ctx, "apply", "lab.hcl")
@@ -194,7 +197,50 @@ func TestAccExecDuringRunsAndInterrupt(t *testing.T) {
 	if !strings.Contains(r.stdout, "No changes") {
 		t.Errorf("plan after an interrupt: %s", r)
 	}
+	s.continued(t, a)
 	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+}
+
+// blocks makes the number of blocks of a study a variable.
+const blocks = `
+variable "blocks" {
+  type    = number
+  default = 40
+}
+`
+
+// continued continues an interrupted study on the lab that was kept, with two blocks
+// more than it has, and then adds another one to the sealed result.
+func (s *site) continued(t *testing.T, before *artifact.Artifact) {
+	t.Helper()
+	n := len(before.Runs())
+	blocks := n/2 + 2
+	r := s.must(0, 3*time.Minute, "apply", "--keep", "-var", fmt.Sprint("blocks=", blocks), "lab.hcl")
+	if want := fmt.Sprintf("Trials: %d of %d runs pending, continuing %s.", 2*blocks-n, 2*blocks, filepath.Join("results", "busy", filepath.Base(before.Dir()))); !strings.Contains(r.stdout, want) {
+		t.Errorf("%q is not in the plan: %s", want, r)
+	}
+	a := s.latest("busy")
+	if whole := strings.TrimSuffix(before.Dir(), artifact.PartialSuffix); a.Dir() != whole || len(a.Runs()) != 2*blocks || len(a.Manifest().Sessions) != 2 {
+		t.Errorf("%s: %d runs, sessions %+v", a.Dir(), len(a.Runs()), a.Manifest().Sessions)
+	}
+	for i, r := range before.Runs() {
+		if !reflect.DeepEqual(a.Runs()[i], r) {
+			t.Errorf("run %s was made again", r.RunID)
+		}
+	}
+	r = s.must(0, 4*time.Minute, "apply", "-var", fmt.Sprint("blocks=", blocks+1), "lab.hcl")
+	if want := fmt.Sprintf("Trials: 2 runs pending, added to the %d of %s", 2*blocks, filepath.Join("results", "busy", filepath.Base(a.Dir()))); !strings.Contains(r.stdout, want) {
+		t.Errorf("the plan of one block more: %s", r)
+	}
+	if p := s.latest("busy").Manifest().Parent; p.Name() != filepath.Base(a.Dir()) {
+		t.Errorf("parent %+v", p)
+	}
+	if r := s.must(0, time.Minute, "output", "--raw", "answers"); strings.TrimSpace(r.stdout) != fmt.Sprint(400*(blocks+1)) {
+		t.Errorf("answers over both results: %s", r)
+	}
+	if r := s.must(0, time.Minute, "verify", "results/busy/latest"); !strings.Contains(r.stdout, fmt.Sprintf("%d runs ", 2*blocks+2)) {
+		t.Errorf("verify of both results: %s", r)
+	}
 }
 
 // TestAccTwoLabs runs two studies at once on one machine: neither disturbs the

@@ -6,7 +6,9 @@
 // most the run in progress. [Writer.Finalise] adds the summaries, puts the
 // SHA-256 of every file into manifest.json, renames the directory and points
 // results/<lab>/latest at it. A sealed result is never written to again, apart
-// from [Close], which records what is known only after the lab is gone.
+// from [Close], which records what is known only after the lab is gone. One that
+// was interrupted can be continued ([Resume]); blocks that are added to a sealed
+// one are a result of their own that names its parent ([OpenStudy]).
 package artifact
 
 // SchemaVersion is the version of the layout and of the tables' columns. It
@@ -26,8 +28,11 @@ const (
 	ReportFile      = "report.html"
 	JUnitFile       = "junit.xml"
 	PartialNoteFile = "partial.txt"
-	TopologyDir     = "topology"
-	RawDir          = "raw"
+	// DraftFile is the manifest of a result that is being written, without
+	// checksums: what is left of the conditions when the writer is killed.
+	DraftFile   = "manifest-draft.json"
+	TopologyDir = "topology"
+	RawDir      = "raw"
 	// QueriesFile is the name of the table of queries in every raw/<run_id>/.
 	QueriesFile = "queries.csv"
 	// GeneratorFile is the record of lvslab's own load generator in raw/<run_id>/,

@@ -19,9 +19,9 @@ type Manifest struct {
 	Run           string `json:"run"`     // name of the result's directory
 	Lineage       string `json:"lineage"` // the lab's random id
 	Study         string `json:"study"`   // hash that identifies the study
-	// Parent is the name of the result that this one adds blocks to, "" = none.
-	Parent     string    `json:"parent,omitempty"`
-	StartedAt  time.Time `json:"started_at"`  // start of apply, UTC
+	// Parent is the result that this one adds blocks to, nil = none.
+	Parent     *Parent   `json:"parent,omitempty"`
+	StartedAt  time.Time `json:"started_at"`  // start of the first session's apply, UTC
 	FinishedAt time.Time `json:"finished_at"` // when the result was sealed, UTC
 	// Partial says why the result was not sealed, "" = it was.
 	Partial string `json:"partial,omitempty"`
@@ -37,8 +37,17 @@ type Manifest struct {
 	Topology    string            `json:"topology_sha256"`  // of the resolved topology
 
 	Seeds map[string]int64 `json:"seeds,omitempty"` // experiment → seed
-	// RunOrder holds the run ids in the order in which they were due.
+	// RunOrder holds the run ids in the order in which they were made.
 	RunOrder []string `json:"run_order,omitempty"`
+	// BlockOrder is experiment → what its blocks are ordered by, [OrderSquares] or
+	// [OrderShuffle]: decided by the blocks that the study had at first, and kept
+	// when some are added.
+	BlockOrder map[string]string `json:"block_order,omitempty"`
+	// Shard is "i/n" when the result holds the i-th of n shares of the study's
+	// blocks, "" = all of them.
+	Shard string `json:"shard,omitempty"`
+	// Sessions are the applies that made the runs, in their order.
+	Sessions []Session `json:"sessions,omitempty"`
 	// Isolation is experiment → what was made anew before each of its runs:
 	// "flush" = the director's IPVS, "restore" = the director, "restore-all" =
 	// every machine.

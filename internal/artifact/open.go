@@ -22,6 +22,9 @@ type Artifact struct {
 	runs     []Run
 	factors  []string
 	backends []BackendRow
+	draft    bool        // the manifest is the draft of a writer that was killed or still writes
+	links    []*Artifact // of a study in several results, the first one first; nil = this one alone
+	owner    map[string]*Artifact
 }
 
 // Open reads a result: a sealed one, the latest link, or a .partial one. Of a
@@ -37,20 +40,35 @@ func Open(dir string) (*Artifact, error) {
 		return nil, noResult(dir, err)
 	}
 	a := &Artifact{dir: real, sealed: !strings.HasSuffix(real, PartialSuffix)}
-	data, err := os.ReadFile(filepath.Join(real, ManifestFile))
-	switch {
-	case err == nil:
-		if a.manifest, err = ParseManifest(data); err != nil {
-			return nil, fmt.Errorf("result %s: %w", dir, err)
-		}
-		a.sealed = a.sealed && a.manifest.Partial == ""
-	case a.sealed || !errors.Is(err, fs.ErrNotExist):
-		return nil, noResult(dir, err)
+	if err := a.readManifest(dir); err != nil {
+		return nil, err
 	}
 	if err := a.readTables(); err != nil {
 		return nil, fmt.Errorf("result %s: %w", dir, err)
 	}
 	return a, nil
+}
+
+// readManifest reads the manifest; of a partial result its draft when there is one,
+// which is the newer of the two.
+func (a *Artifact) readManifest(dir string) error {
+	file := ManifestFile
+	if !a.sealed {
+		if _, err := os.Lstat(filepath.Join(a.dir, DraftFile)); err == nil {
+			file, a.draft = DraftFile, true
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(a.dir, file))
+	switch {
+	case err == nil:
+		if a.manifest, err = ParseManifest(data); err != nil {
+			return fmt.Errorf("result %s: %w", dir, err)
+		}
+		a.sealed = a.sealed && a.manifest.Partial == ""
+	case a.sealed || !errors.Is(err, fs.ErrNotExist):
+		return noResult(dir, err)
+	}
+	return nil
 }
 
 func noResult(dir string, err error) error {
@@ -120,21 +138,29 @@ func (a *Artifact) Sealed() bool { return a.sealed }
 // Torn reports whether the last line of a table was incomplete and left out.
 func (a *Artifact) Torn() bool { return a.torn }
 
-// Runs returns the rows of runs.csv in the order of the file.
+// Runs returns the rows of runs.csv in the order of the file; of a study in several
+// results those of all of them, the parents' first.
 func (a *Artifact) Runs() []Run { return a.runs }
 
 // Factors returns the names of the factors in the order of their columns.
 func (a *Artifact) Factors() []string { return a.factors }
 
-// Backends returns the rows of backends.csv in the order of the file.
+// Backends returns the rows of backends.csv as [Artifact.Runs] does.
 func (a *Artifact) Backends() []BackendRow { return a.backends }
 
-// ReadFile returns a file of the result by its path with slashes.
+// ReadFile returns a file of the result by its path with slashes; raw data comes
+// from the result of the study that has the run.
 func (a *Artifact) ReadFile(name string) ([]byte, error) {
 	if err := checkRelative(name); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(filepath.Join(a.dir, filepath.FromSlash(name)))
+	dir := a.dir
+	if rest, raw := strings.CutPrefix(name, RawDir+"/"); raw {
+		if id, _, _ := strings.Cut(rest, "/"); a.owner[id] != nil {
+			dir = a.owner[id].dir
+		}
+	}
+	return os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 }
 
 // Partials returns the directories of the lab's results that were never
@@ -158,8 +184,9 @@ func Partials(resultsDir, lab string) ([]string, error) {
 }
 
 // Find returns the newest sealed result of the lab that belongs to the study,
-// or "" when there is none. Results that cannot be read are passed over.
-func Find(ctx context.Context, resultsDir, lab, study string) (string, error) {
+// or "" when there is none; shard is the share of its blocks, "" = all of them.
+// Results that cannot be read are passed over.
+func Find(ctx context.Context, resultsDir, lab, study, shard string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(resultsDir, lab))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -181,7 +208,7 @@ func Find(ctx context.Context, resultsDir, lab, study string) (string, error) {
 			continue
 		}
 		m, err := ParseManifest(data)
-		if err != nil || m.Study != study || m.Partial != "" {
+		if err != nil || m.Study != study || m.Shard != shard || m.Partial != "" {
 			continue
 		}
 		if t := m.StartedAt.UnixNano(); best == "" || t > bestTime {

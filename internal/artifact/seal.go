@@ -46,10 +46,14 @@ func (w *Writer) Finalise(ctx context.Context, m Manifest, files map[string][]by
 	if err := w.closeTables(); err != nil {
 		return "", explain(err, "closing the tables", w.dir)
 	}
+	if err := w.dropDraft(); err != nil {
+		return "", explain(err, "sealing", w.dir)
+	}
 	if err := os.Rename(w.dir, final); err != nil {
 		return "", explain(err, "renaming the result", w.labDir)
 	}
 	w.dir, w.ended = final, true
+	w.unlock()
 	if err := syncDir(w.labDir); err != nil {
 		return final, explain(err, "syncing", w.labDir)
 	}
@@ -132,7 +136,21 @@ func (w *Writer) Abandon(m Manifest, reason string) (string, error) {
 	err := errors.Join(
 		explain(replaceFiles(w.dir, w.owner, newFile{PartialNoteFile, []byte(note)}), "writing "+PartialNoteFile, w.dir),
 		w.closeTables())
-	return w.dir, errors.Join(err, w.writeManifest(context.Background(), m))
+	if merr := w.writeManifest(context.Background(), m); merr != nil {
+		err = errors.Join(err, merr) // the draft says what is known
+	} else {
+		err = errors.Join(err, w.dropDraft())
+	}
+	w.unlock()
+	return w.dir, err
+}
+
+// dropDraft removes the draft of the manifest, which has been written.
+func (w *Writer) dropDraft() error {
+	if err := os.Remove(filepath.Join(w.dir, DraftFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (w *Writer) closeTables() error {
@@ -163,7 +181,7 @@ func sumTree(ctx context.Context, dir string) (map[string]string, error) {
 		}
 		rel = filepath.ToSlash(rel)
 		switch rel {
-		case ManifestFile, ManifestSumFile, ManifestFile + newSuffix, ManifestSumFile + newSuffix:
+		case ManifestFile, ManifestSumFile, ManifestFile + newSuffix, ManifestSumFile + newSuffix, DraftFile, DraftFile + newSuffix:
 			return nil
 		}
 		if !d.Type().IsRegular() {

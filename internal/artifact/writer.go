@@ -26,6 +26,7 @@ type Writer struct {
 	ids      map[string]bool // runs that have a row
 	started  map[string]bool // runs that have a directory
 	ended    bool
+	lock     *os.File // of the directory, until the end
 }
 
 // ErrEnded is returned by the methods of a Writer after Finalise or Abandon.
@@ -69,6 +70,10 @@ func (w *Writer) makeEmpty() error {
 		if errors.Is(err, os.ErrExist) {
 			return taken(w.dir)
 		}
+		return err
+	}
+	var err error
+	if w.lock, err = lockDir(w.dir); err != nil {
 		return err
 	}
 	if err := w.owner.take(w.dir); err != nil {

@@ -60,13 +60,18 @@ func TestTrialsAreRandomisedBlocks(t *testing.T) {
 		if n >= 10 && len(orders) != e.Iterations {
 			t.Fatalf("%d blocks have only %d different orders", e.Iterations, len(orders))
 		}
+		// Blocks that are added are those that a longer study of the same layout
+		// would have had, whether or not their number makes whole squares now.
+		layout := Layout{Squares: Squares(e.Iterations, n), After: after}
 		more := e
-		more.Iterations++
-		if squares(e.Iterations, n) || squares(more.Iterations, n) {
-			return // whole squares are laid out as such
+		more.Iterations += rapid.IntRange(1, 2*n).Draw(t, "added")
+		whole := Lay(more, list, layout)
+		if diff := cmp.Diff(trials, whole[:len(trials)]); diff != "" {
+			t.Fatalf("more blocks moved the earlier ones:\n%s", diff)
 		}
-		if diff := cmp.Diff(trials, Trials(more, list, after)[:len(trials)]); diff != "" {
-			t.Fatalf("one more block moved the earlier ones:\n%s", diff)
+		layout.Done, layout.After = e.Iterations, after+len(trials)
+		if diff := cmp.Diff(Lay(more, list, layout), whole[len(trials):]); diff != "" {
+			t.Fatalf("added blocks are others than those of a longer study:\n%s", diff)
 		}
 	})
 }

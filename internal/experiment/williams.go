@@ -5,32 +5,26 @@ import (
 	"math/rand/v2"
 )
 
-// orders returns the order of n treatments in each block. When the blocks are
-// whole squares, each Williams square (Australian Journal of Scientific Research
-// A 2, 1949) puts every treatment once into every place, and after each other
-// one equally often: what a run leaves to the next one is then spread evenly.
-// An odd n needs two squares for that, one the mirror of the other, and a single
-// one left over is even in places only. Else each block is shuffled.
+// row returns the order of n treatments in a block, from 1: row by row from
+// Williams squares, or shuffled by itself. A Williams square (Australian Journal of
+// Scientific Research A 2, 1949) puts every treatment once into every place, and
+// after each other one equally often: what a run leaves to the next one is then
+// spread evenly. An odd n needs two squares for that, one the mirror of the other,
+// and a single one left over is even in places only.
 //
 // As with the shuffle the draw is part of the artifact's contract. A square is
 // drawn from the seed and its number alone: labels and rows are permuted, the
 // two squares of an odd n with the same labels.
-func orders(seed int64, blocks, n int) [][]int {
-	out := make([][]int, 0, blocks)
-	if !squares(blocks, n) {
-		for b := 1; b <= blocks; b++ {
-			out = append(out, blockOrder(seed, b, n))
-		}
-		return out
+func row(squares bool, seed int64, block, n int) []int {
+	if !squares {
+		return blockOrder(seed, block, n)
 	}
-	for square := range blocks / n {
-		out = append(out, williams(seed, square, n)...)
-	}
-	return out
+	return williams(seed, (block-1)/n, n)[(block-1)%n]
 }
 
-// squares reports whether blocks of n treatments are laid out in Williams squares.
-func squares(blocks, n int) bool { return n > 1 && blocks > 0 && blocks%n == 0 }
+// Squares reports whether a study that begins with so many blocks of n treatments
+// lays them out in Williams squares: when they are whole ones.
+func Squares(blocks, n int) bool { return n > 1 && blocks > 0 && blocks%n == 0 }
 
 // The second words of the seeds of labels and rows. Those of single blocks are
 // the blocks' numbers, which end far below.

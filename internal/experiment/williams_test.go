@@ -11,6 +11,15 @@ import (
 	"github.com/lvslab/lvslab/internal/golden"
 )
 
+// orders are the blocks of a study that begins with so many of them.
+func orders(seed int64, blocks, n int) [][]int {
+	out := make([][]int, 0, blocks)
+	for b := 1; b <= blocks; b++ {
+		out = append(out, row(Squares(blocks, n), seed, b, n))
+	}
+	return out
+}
+
 // The squares of a seed are part of what an artifact means: this file may never change.
 func TestWilliamsGolden(t *testing.T) {
 	var b strings.Builder
@@ -71,11 +80,13 @@ func TestWilliamsSquaresDifferBySeed(t *testing.T) {
 
 func TestBalanced(t *testing.T) {
 	for _, c := range []struct {
+		squares            bool
 		blocks, treatments int
 		want               string
-	}{{5, 10, "each block shuffled"}, {10, 10, "Williams squares"}, {20, 10, "Williams squares"}, {6, 3, "Williams squares"},
-		{3, 3, "Williams squares, the last one even in places only"}, {7, 1, "each block shuffled"}, {12, 10, "each block shuffled"}} {
-		if got := Balanced(c.blocks, c.treatments); got != c.want {
+	}{{false, 5, 10, "each block shuffled"}, {true, 10, 10, "Williams squares"}, {true, 20, 10, "Williams squares"}, {true, 6, 3, "Williams squares"},
+		{true, 3, 3, "Williams squares, the last one even in places only"}, {false, 7, 1, "each block shuffled"},
+		{true, 12, 10, "Williams squares, the last one not whole"}, {false, 10, 10, "each block shuffled"}} {
+		if got := Balanced(c.squares, c.blocks, c.treatments); got != c.want {
 			t.Errorf("%d blocks of %d: %q", c.blocks, c.treatments, got)
 		}
 	}

@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 	"internal/reproduce":        {"internal/artifact", "internal/stats", "internal/verdict"},
 	"internal/predict":          {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel", "internal/stats"},
 	"internal/advise":           {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
-	"internal/verify":           {"internal/replay", "internal/artifact", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},
+	"internal/verify":           {"internal/replay", "internal/artifact", "internal/diag", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},
 	"internal/verify/studytest": {"internal/artifact", "internal/report", "internal/verdict", "internal/version"},
 	"internal/artifact":         {"internal/addr", "internal/diag"},
 	"internal/stats":            {},

@@ -58,6 +58,13 @@ type applying struct {
 	result  string             // sealed result of the same study, "" when there is none
 	junit   bool               // the file of --junit is written
 	timings artifact.Timings
+	// unfinished is the interrupted result that is continued, parent the sealed one
+	// that blocks are added to; nil when there is none.
+	unfinished *artifact.Unfinished
+	parent     *artifact.Artifact
+	// sessions are those of the result that is written; the last one is this apply's.
+	sessions []artifact.Session
+	made     []string // run ids of the result that is written, as they were made
 
 	templates templates
 	// world is what saved machines depend on beside their own shape.
@@ -159,7 +166,7 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 	if err := a.asPlanned(); err != nil {
 		return ExitError, err
 	}
-	if a.changes.Empty() && len(a.todo) == 0 && len(a.moves()) > 0 {
+	if a.changes.Empty() && len(a.todo) == 0 && !a.unsealed() && len(a.moves()) > 0 {
 		return a.onlyMoves()
 	}
 	if a.idle() {
@@ -171,6 +178,9 @@ func (a *applying) carryOut(ctx context.Context) (Exit, error) {
 	}
 	if err := a.confirm(ctx); err != nil {
 		return ExitError, err
+	}
+	if a.unsealed() {
+		return a.sealOnly(ctx)
 	}
 	if err := a.makeRoom(); err != nil {
 		return ExitError, err
@@ -253,36 +263,6 @@ func (a *applying) compare(ctx context.Context) error {
 	}
 	a.changes, err = compare(ps, a.wanted, a.reality, a.opts.Choices, a.study.topology)
 	return err
-}
-
-// pendingTrials decides which trials this apply carries out.
-func (a *applying) pendingTrials(ctx context.Context) error {
-	var err error
-	if a.list, err = a.study.trials(a.digests(), string(a.accel)); err != nil {
-		return err
-	}
-	if len(a.opts.Target) > 0 || len(a.list.trials) == 0 {
-		return nil
-	}
-	a.todo = a.list.trials
-	if a.opts.Fresh {
-		return nil
-	}
-	if a.result, err = artifact.Find(ctx, a.opts.Results, a.study.config.LabName(), a.list.hash); err != nil {
-		return err
-	}
-	missing := a.list.pending(a.result)
-	switch {
-	case len(missing) == 0:
-		a.todo = nil
-	case a.result != "":
-		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s lacks %d of %d runs; they are all made anew, in a result of their own.", a.result, len(missing), len(a.list.trials))})
-		a.result = ""
-	}
-	if partials, err := artifact.Partials(a.opts.Results, a.study.config.LabName()); err == nil && len(a.todo) > 0 && len(partials) > 0 {
-		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("An earlier study was interrupted (%s is kept); this one starts anew.", partials[len(partials)-1])})
-	}
-	return nil
 }
 
 // desired returns the resources that are wanted: none when there is nothing to

@@ -11,8 +11,8 @@ import (
 
 // Compare shows what differs between two results. A difference is no failure.
 func Compare(_ context.Context, s *Settings, first, second string) (Exit, error) {
-	a, errA := artifact.Open(first)
-	b, errB := artifact.Open(second)
+	a, errA := artifact.OpenStudy(first)
+	b, errB := artifact.OpenStudy(second)
 	if err := errors.Join(errA, errB); err != nil {
 		return ExitError, err
 	}

@@ -101,7 +101,7 @@ func (a *applying) lastResults() (map[string]lang.ExperimentResult, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	r, err := artifact.Open(dir)
+	r, err := artifact.OpenStudy(dir)
 	if err != nil || !r.Sealed() || r.Manifest().Topology != a.topologyHash() {
 		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s is not at hand or of another topology: what experiments yield is unknown.", shownPath(dir))})
 		return nil, nil

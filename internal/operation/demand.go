@@ -64,7 +64,7 @@ func (a *applying) demand() *demand {
 		n.MemoryHave = have
 	}
 	if len(a.todo) > 0 {
-		n.Disk += a.resultSpace(a.list)
+		n.Disk += a.resultSpace(a.todo)
 		if abs, err := filepath.Abs(a.opts.Results); err == nil {
 			n.DiskAt = abs
 		}

@@ -3,6 +3,7 @@ package operation
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/advise"
@@ -20,11 +21,54 @@ type trialList struct {
 	// factors are the names that any experiment varies, in the order of their
 	// first appearance: the factor columns of runs.csv.
 	factors []string
+	// squares is experiment → whether its blocks are rows of Williams squares.
+	squares map[string]bool
 }
 
-// trials expands all experiments.
+// foundation is what trials are laid out upon: nothing when a study begins.
+type foundation struct {
+	// squares is experiment → whether its blocks are rows of Williams squares, of
+	// those for which that is decided.
+	squares map[string]bool
+	done    map[string]int // experiment → blocks that parents have
+	begun   map[string]int // experiment → last block that was begun
+	after   int            // runs that parents have
+}
+
+// foundationOf is that of results which belong to one study: parents, and the rows
+// that the result itself has already. head is its manifest.
+func foundationOf(parents []*artifact.Artifact, head artifact.Manifest, own []artifact.Run) foundation {
+	f := foundation{squares: map[string]bool{}, done: map[string]int{}, begun: map[string]int{}}
+	for name, order := range head.BlockOrder {
+		f.squares[name] = order == artifact.OrderSquares
+	}
+	for _, p := range parents {
+		for _, r := range p.Runs() {
+			f.done[r.Experiment] = max(f.done[r.Experiment], r.Block)
+			f.after = max(f.after, r.Order)
+		}
+	}
+	for _, r := range own {
+		f.begun[r.Experiment] = max(f.begun[r.Experiment], r.Block)
+	}
+	return f
+}
+
+// trials expands all experiments of a study that begins.
 func (st *study) trials(images []string, accelerator string) (trialList, error) {
-	var list trialList
+	return st.lay(images, accelerator, foundation{})
+}
+
+// lay is [study.lay] with this apply's images and accelerator, for its share.
+func (a *applying) lay(f foundation) (trialList, error) {
+	list, err := a.study.lay(a.digests(), string(a.accel), f)
+	list.trials = slices.DeleteFunc(list.trials, func(t experiment.Trial) bool { return !a.opts.Shard.has(t.Block) })
+	return list, err
+}
+
+// lay expands all experiments upon what is there already.
+func (st *study) lay(images []string, accelerator string, f foundation) (trialList, error) {
+	list := trialList{squares: map[string]bool{}}
 	var ds diag.Diagnostics
 	var hashes []string
 	key := experiment.StudyKey{ImageDigests: images, Accelerator: accelerator, SchemaVersion: fmt.Sprint(artifact.SchemaVersion)}
@@ -34,8 +78,20 @@ func (st *study) trials(images []string, accelerator string) (trialList, error) 
 		if ds = append(ds, more...); more.HasErrors() {
 			continue
 		}
-		list.trials = append(list.trials, experiment.Trials(e, treatments, len(list.trials))...)
+		name := e.Noun.Name()
+		layout := experiment.Layout{Done: f.done[name], After: f.after + len(list.trials)}
+		var decided bool
+		if layout.Squares, decided = f.squares[name]; !decided {
+			first := e.Iterations
+			if layout.Done > 0 { // a result that does not say it was laid out by its blocks
+				first = layout.Done
+			}
+			layout.Squares = experiment.Squares(first, len(treatments))
+		}
+		list.squares[name] = layout.Squares
 		hashes = append(hashes, experiment.StudyHash(st.topology, e, key))
+		e.Iterations = max(e.Iterations, f.begun[name]) // a block that was begun is finished
+		list.trials = append(list.trials, experiment.Lay(e, treatments, layout)...)
 		for _, f := range e.Factors {
 			if !seen[f.Name] {
 				seen[f.Name] = true
@@ -56,9 +112,11 @@ func combine(hashes []string) string {
 }
 
 // of returns the trials of one experiment.
-func (l trialList) of(e lang.Experiment) []experiment.Trial {
+func (l trialList) of(e lang.Experiment) []experiment.Trial { return trialsOf(l.trials, e) }
+
+func trialsOf(list []experiment.Trial, e lang.Experiment) []experiment.Trial {
 	var out []experiment.Trial
-	for _, t := range l.trials {
+	for _, t := range list {
 		if t.Experiment == e.Noun.Name() {
 			out = append(out, t)
 		}
@@ -66,30 +124,7 @@ func (l trialList) of(e lang.Experiment) []experiment.Trial {
 	return out
 }
 
-// pending returns the trials that the newest sealed result of the study lacks,
-// and that result's directory; all trials when there is none.
-func (l trialList) pending(dir string) []experiment.Trial {
-	if dir == "" {
-		return l.trials
-	}
-	a, err := artifact.Open(dir)
-	if err != nil || !a.Sealed() {
-		return l.trials
-	}
-	have := map[string]bool{}
-	for _, r := range a.Runs() {
-		have[r.RunID] = true
-	}
-	var missing []experiment.Trial
-	for _, t := range l.trials {
-		if !have[t.RunID] {
-			missing = append(missing, t)
-		}
-	}
-	return missing
-}
-
-// treatmentCounts says how the trials are made up: "10 treatments × 5 blocks".
+// describe says how the trials are made up: "10 treatments × 5 blocks".
 func (l trialList) describe(t *lang.Topology) []string {
 	var lines []string
 	for _, e := range t.Experiments {
@@ -97,17 +132,47 @@ func (l trialList) describe(t *lang.Topology) []string {
 		if len(mine) == 0 {
 			continue
 		}
-		line := fmt.Sprintf("%s: %d runs, %d treatments × %d blocks on %s, %s from seed %d",
-			e.Noun, len(mine), len(mine)/e.Iterations, e.Iterations, e.Service, experiment.Balanced(e.Iterations, len(mine)/e.Iterations), e.Seed)
+		blocks := blocksOf(mine)
+		n := len(mine) / len(blocks)
+		last := blocks[len(blocks)-1]
+		which := ""
+		if len(blocks) < last {
+			which = fmt.Sprintf(" (%s)", numbers(blocks))
+		}
+		line := fmt.Sprintf("%s: %d runs, %d treatments × %d blocks%s on %s, %s from seed %d",
+			e.Noun, len(mine), n, len(blocks), which, e.Service, experiment.Balanced(l.squares[e.Noun.Name()], last, n), e.Seed)
 		if anew := experiment.Renewals(t, e); len(anew) > 0 {
 			line += "; before each run " + nounsText(anew) + " made anew"
 		}
 		lines = append(lines, line)
-		if text := advise.Detectable(len(mine)/e.Iterations, e.Iterations); text != "" {
+		if text := advise.Detectable(n, e.Iterations); text != "" {
 			lines = append(lines, "  "+text)
 		}
 	}
 	return lines
+}
+
+// blocksOf lists the blocks of trials, in ascending order.
+func blocksOf(trials []experiment.Trial) []int {
+	var out []int
+	for _, t := range trials {
+		out = append(out, t.Block)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// numbers writes ascending numbers as 6–10, or as 1, 3, 5.
+func numbers(list []int) string {
+	first, last := list[0], list[len(list)-1]
+	if len(list) > 1 && last-first == len(list)-1 {
+		return fmt.Sprintf("%d–%d", first, last)
+	}
+	var words []string
+	for _, n := range list {
+		words = append(words, fmt.Sprint(n))
+	}
+	return strings.Join(words, ", ")
 }
 
 // json is the trials as a plan shows and pins them.

@@ -105,7 +105,7 @@ func measured(w *artifact.Writer, sealed string) ([]artifact.Run, []artifact.Bac
 	if dir == "" {
 		return nil, nil, nil
 	}
-	r, err := artifact.Open(dir)
+	r, err := artifact.OpenStudy(dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,7 +167,7 @@ func (a *applying) seal(ctx context.Context, w *artifact.Writer, e evaluation) (
 	if err != nil {
 		return "", "", err
 	}
-	m.Outcome, m.ExitCode = outcome(e.exit), int(e.exit)
+	m.Outcome, m.ExitCode, m.Sessions = outcome(e.exit), int(e.exit), a.ended("sealed")
 	in := report.Input{Description: a.study.topology.Lab.Description, Manifest: m, Facts: a.facts(), Runs: e.runs, Backends: e.rows}
 	in.Manifest.Lab, in.Manifest.Run = a.study.topology.Lab.Name, strings.TrimSuffix(filepath.Base(w.Dir()), artifact.PartialSuffix)
 	for _, check := range e.Checks {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/plan/state"
@@ -60,13 +61,13 @@ func (a *applying) places() error {
 	if terr != nil {
 		return errors.Join(err, terr)
 	}
-	return errors.Join(err, writable("the results", a.opts.Results, labSpace+a.resultSpace(list), "Give write permission there, or name another directory with --results DIR."))
+	return errors.Join(err, writable("the results", a.opts.Results, labSpace+a.resultSpace(list.trials), "Give write permission there, or name another directory with --results DIR."))
 }
 
 // resultSpace is the most that the runs will write, in bytes.
-func (a *applying) resultSpace(list trialList) uint64 {
+func (a *applying) resultSpace(trials []experiment.Trial) uint64 {
 	need := uint64(0)
-	for _, t := range list.trials {
+	for _, t := range trials {
 		s := t.Treatment.Setting
 		perQuery := querySpace
 		if e, ok := a.experiment(t.Experiment); ok && e.Capture {

@@ -50,8 +50,15 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 	for _, e := range a.study.topology.Experiments {
 		m.Seeds[e.Noun.Name()], m.Isolation[e.Noun.Name()] = e.Seed, e.Isolation
 	}
-	for _, t := range a.todo {
-		m.RunOrder = append(m.RunOrder, t.RunID)
+	m.RunOrder, m.Shard, m.BlockOrder = a.made, a.opts.Shard.String(), map[string]string{}
+	for name, squares := range a.list.squares {
+		m.BlockOrder[name] = artifact.OrderShuffle
+		if squares {
+			m.BlockOrder[name] = artifact.OrderSquares
+		}
+	}
+	if err := a.descent(&m); err != nil {
+		return m, err
 	}
 	m.Topology = a.topologyHash()
 	m.Clones = clonesOf(st)
@@ -60,7 +67,25 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 	}
 	m.Versions, m.Sysctls = a.versions(ctx)
 	m.Host = thisHost()
+	if a.unsealed() { // there is no lab to ask: what was known before the runs
+		was := a.unfinished.Draft()
+		m.Versions, m.Sysctls, m.Host, m.Clones, m.GuestSeeds, m.Timings = was.Versions, was.Sysctls, was.Host, was.Clones, was.GuestSeeds, was.Timings
+		m.Lineage, m.Images, m.Addresses = was.Lineage, was.Images, was.Addresses
+	}
 	return m, nil
+}
+
+// descent is what a result has from those before it: its parent, and the start of
+// the first of its own sessions.
+func (a *applying) descent(m *artifact.Manifest) (err error) {
+	switch {
+	case a.unfinished != nil:
+		was := a.unfinished.Manifest()
+		m.Parent, m.StartedAt = was.Parent, was.StartedAt
+	case a.parent != nil:
+		m.Parent, err = artifact.ParentOf(a.parent)
+	}
+	return err
 }
 
 // clonesOf returns which machines of the state are clones, and of what.
@@ -91,19 +116,33 @@ func (a *applying) topologyHash() string {
 // from being sealed when a guest has died.
 const askWithin = 20 * time.Second
 
-// versions asks host and guests what took part. What does not answer stays empty.
-func (a *applying) versions(ctx context.Context) (artifact.Versions, map[string]map[string]string) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	v := artifact.Versions{Lvslab: version.Version}
+// hostVersions is what is known without a lab.
+func hostVersions() artifact.Versions {
+	v := artifact.Versions{Lvslab: version.Version, QEMU: qemuVersion()}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		v.HostKernel = unix.ByteSliceToString(u.Release[:])
 	}
-	if out, err := exec.CommandContext(ctx, "qemu-system-x86_64", "--version").Output(); err == nil {
-		first, _, _ := strings.Cut(string(out), "\n")
-		v.QEMU = strings.TrimPrefix(first, "QEMU emulator version ")
+	return v
+}
+
+// qemuVersion asks QEMU once: it takes a tenth of a second to say.
+var qemuVersion = sync.OnceValue(func() string {
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "qemu-system-x86_64", "--version").Output()
+	if err != nil {
+		return ""
 	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimPrefix(first, "QEMU emulator version ")
+})
+
+// versions asks host and guests what took part. What does not answer stays empty.
+func (a *applying) versions(ctx context.Context) (artifact.Versions, map[string]map[string]string) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	v := hostVersions()
 	if a.host == nil {
 		return v, nil
 	}
@@ -165,7 +204,7 @@ func (a *applying) facts() []verdict.Facts {
 		f := verdict.Facts{
 			Experiment: e.Noun.Name(), Service: e.Service.String(), Scheduler: svc.Scheduler, OnePacket: svc.OnePacket,
 			Flags: svc.Flags, Protocol: e.Load.Protocol, Forward: svc.Forward, Persistence: svc.Persistence != nil,
-			Blocks: e.Iterations, Accelerator: string(a.accel),
+			Blocks: a.blocks(e), Accelerator: string(a.accel),
 		}
 		f.EqualWithin = e.EqualWithin
 		if c := e.Controls; c != nil {
@@ -189,6 +228,26 @@ func (a *applying) facts() []verdict.Facts {
 		out = append(out, f)
 	}
 	return out
+}
+
+// blocks is how many blocks of an experiment the result has, with its parents'.
+func (a *applying) blocks(e lang.Experiment) int {
+	seen := map[int]bool{}
+	for _, t := range a.list.of(e) {
+		seen[t.Block] = true
+	}
+	before := a.parent
+	if a.unfinished != nil {
+		before = a.unfinished.Artifact
+	}
+	if before != nil {
+		for _, r := range before.Runs() {
+			if r.Experiment == e.Noun.Name() {
+				seen[r.Block] = true
+			}
+		}
+	}
+	return len(seen)
 }
 
 func (a *applying) clientAddresses(e lang.Experiment) []int {

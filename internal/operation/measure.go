@@ -103,28 +103,6 @@ func (a *applying) loanOf(borrower, service addr.Noun) (state.Intent, error) {
 	return state.Intent{Op: opExperiment, Subject: borrower.String(), Data: data}, err
 }
 
-// openResult makes the artifact and writes down what is known before the runs.
-func (a *applying) openResult(context.Context) (*artifact.Writer, error) {
-	own, err := owner()
-	if err != nil {
-		return nil, err
-	}
-	w, err := artifact.Create(a.opts.Results, a.study.topology.Lab.Name, resultName(a.Started), own)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range a.study.source.All() {
-		err = errors.Join(err, w.AddInput(inputName(a.study.source.Root, f.Name), f.Bytes))
-	}
-	vars, verr := variablesJSON(a.study.topology.Variables)
-	planned, perr := a.planJSON()
-	err = errors.Join(err, verr, perr)
-	if err == nil {
-		err = errors.Join(w.AddInput("variables.json", vars), w.SetPlan(planned), w.SetFactors(a.list.factors))
-	}
-	return w, err
-}
-
 // resultName is the start of the apply in UTC and a random suffix, so that two
 // applies in one second do not collide.
 func resultName(at time.Time) string {
@@ -136,7 +114,10 @@ func resultName(at time.Time) string {
 // runExperiment carries out one experiment's trials under a journaled loan of
 // the service.
 func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang.Experiment) error {
-	trials := a.list.of(e)
+	trials := trialsOf(a.todo, e)
+	if len(trials) == 0 {
+		return nil // an earlier session has made them all
+	}
 	planned, err := a.planned()
 	if err != nil {
 		return err
@@ -166,12 +147,12 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 		return list, err
 	}
 	out, err := experiment.Run(ctx, lab, e, trials, experiment.Into(w), a.runHooks(e))
-	a.noteRenewed(out.Done)
+	a.noteDone(out.Done)
 	if out.GivenBack {
 		err = errors.Join(err, a.store.End(seq, err))
 	}
 	if err == nil && out.Interrupted {
-		f := diag.Fail(diag.Told(ErrInterrupted), "Interrupted", "Apply again: the study is then made anew.",
+		f := diag.Fail(diag.Told(ErrInterrupted), "Interrupted", "Apply again: it continues with the runs that are missing.",
 			"%d of %d runs were done", len(out.Done), len(trials))
 		f.Diagnostic = f.Diagnostic.For(e.Noun.String())
 		err = f
@@ -179,9 +160,11 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 	return err
 }
 
-// noteRenewed keeps which boot of which machine each run had, for the manifest.
-func (a *applying) noteRenewed(done []experiment.Done) {
+// noteDone keeps the order of the runs, and which boot of which machine each had,
+// for the manifest.
+func (a *applying) noteDone(done []experiment.Done) {
 	for _, d := range done {
+		a.made = append(a.made, d.Run.RunID)
 		for _, r := range d.Renewed {
 			if a.boots == nil {
 				a.boots = map[string]map[string]string{}
@@ -194,17 +177,18 @@ func (a *applying) noteRenewed(done []experiment.Done) {
 	}
 }
 
-// runHooks shows the runs as they go, with the time left from the pace so far.
+// runHooks shows the runs as they go, counted over the whole result, with the time
+// left from the pace so far.
 func (a *applying) runHooks(e lang.Experiment) experiment.Hooks {
 	began := time.Now()
-	first := 0
+	n := len(a.list.trials)
+	first := n - len(a.todo)
 	for _, other := range a.study.topology.Experiments {
 		if other.Noun == e.Noun {
 			break
 		}
-		first += len(a.list.of(other))
+		first += len(trialsOf(a.todo, other))
 	}
-	n := len(a.todo)
 	return experiment.Hooks{
 		RunStarted: func(k, _ int, t experiment.Trial) {
 			ev := RunEvent{Experiment: t.Experiment, RunID: t.RunID, Treatment: t.Treatment.ID, State: "started", K: first + k, N: n}
@@ -251,6 +235,7 @@ func (a *applying) interrupted(ctx context.Context, w *artifact.Writer, cause er
 	if err != nil {
 		cause = errors.Join(cause, err)
 	}
+	m.Sessions = a.ended(reason)
 	m.Outcome, m.ExitCode = "failed", int(ExitError)
 	if errors.Is(context.Cause(ctx), ErrInterrupted) {
 		m.Outcome, m.ExitCode = "interrupted", int(ExitInterrupted)

@@ -53,17 +53,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestPendingTrialsAreThoseWithoutARow(t *testing.T) {
-	list := trialList{trials: []experiment.Trial{{RunID: "01-01-rr"}, {RunID: "01-02-dh"}}}
-	if got := list.pending(""); len(got) != 2 {
+func TestTrialsWithoutARow(t *testing.T) {
+	list := trialList{trials: []experiment.Trial{{RunID: "01-01-rr", Block: 1}, {RunID: "01-02-dh", Block: 1}}}
+	if got := list.without(nil); len(got) != 2 {
 		t.Errorf("without a result %d are pending", len(got))
 	}
-	dir := sealedWith(t, "01-02-dh")
-	if got := list.pending(dir); len(got) != 1 || got[0].RunID != "01-01-rr" {
+	list.trials[0].Treatment.ID, list.trials[1].Treatment.ID = "s=rr", "s=dh"
+	if got := list.without(map[string]bool{runKey("", "", 1, "s=dh"): true}); len(got) != 1 || got[0].RunID != "01-01-rr" {
 		t.Errorf("pending: %v", got)
-	}
-	if got := list.pending(filepath.Join(dir, "nowhere")); len(got) != 2 {
-		t.Errorf("a result that is not there counts: %v", got)
 	}
 }
 

@@ -76,13 +76,13 @@ func (a *applying) planText() string {
 		}
 	}
 	b.WriteString(diff.Summary(totals))
+	if line := a.trialsLine(); line != "" {
+		b.WriteString("\n" + line)
+	}
 	if len(a.todo) > 0 {
-		fmt.Fprintf(&b, "\nTrials: %s pending.", count(len(a.todo), "run"))
 		for _, line := range a.list.describe(t) {
 			b.WriteString("\n  " + line)
 		}
-	} else if a.result != "" {
-		fmt.Fprintf(&b, "\nTrials: none, the study is complete in %s.", shownPath(a.result))
 	}
 	if d := a.demand(); d != nil {
 		b.WriteString("\n\n" + d.text())
@@ -92,7 +92,7 @@ func (a *applying) planText() string {
 
 // idle reports whether the plan has nothing to do.
 func (a *applying) idle() bool {
-	return a.changes.Empty() && len(a.todo) == 0 && (len(a.wanted) == 0 || len(a.moves()) == 0)
+	return a.changes.Empty() && len(a.todo) == 0 && !a.unsealed() && (len(a.wanted) == 0 || len(a.moves()) == 0)
 }
 
 func (a *applying) idleText() string {

@@ -294,7 +294,7 @@ func TestALoanOfAMachineThatIsGone(t *testing.T) {
 
 func TestNoteRenewed(t *testing.T) {
 	var a applying
-	a.noteRenewed([]experiment.Done{
+	a.noteDone([]experiment.Done{
 		{Run: artifact.Run{RunID: "01-01-rr"}, Renewed: []experiment.Renewed{{Node: "director.lb", BootID: "b1"}, {Node: "client.c", BootID: "b2"}}},
 		{Run: artifact.Run{RunID: "01-02-sh"}},
 	})

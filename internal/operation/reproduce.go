@@ -27,7 +27,7 @@ func Reproduce(ctx context.Context, s *Settings, paper, from string, o ApplyOpti
 		}
 		from = filepath.Join(o.Results, paper, artifact.LatestLink)
 	}
-	a, err := artifact.Open(from)
+	a, err := artifact.OpenStudy(from)
 	if err != nil {
 		return ExitError, err
 	}

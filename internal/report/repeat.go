@@ -20,6 +20,9 @@ func (s Summary) threats() []string {
 	if k := c.Versions.GuestKernel; k != "" {
 		out = append(out, fmt.Sprintf("One kernel, %s: schedulers have changed between kernels.", k))
 	}
+	if c.Parent != "" || c.Sessions > 1 {
+		out = append(out, "The runs were not made in one go: machines may have been made anew, and the host may have had other work, in between.")
+	}
 	for _, e := range s.Experiments {
 		out = append(out, e.threats(len(s.Experiments) > 1)...)
 	}

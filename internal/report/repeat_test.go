@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/verdict"
 )
 
@@ -32,6 +33,22 @@ func TestThreats(t *testing.T) {
 		}
 		if mend(&in); has(in, text) {
 			t.Errorf("%q is named still", text)
+		}
+	}
+	for name, cut := range map[string]func(*Input){
+		"two sessions": func(in *Input) { in.Manifest.Sessions = make([]artifact.Session, 2) },
+		"a parent":     func(in *Input) { in.Manifest.Parent = &artifact.Parent{Path: "../20261201T100000Z-0000"} },
+	} {
+		in := sample(1)
+		in.Manifest.Sessions = make([]artifact.Session, 1)
+		if has(in, "not made in one go") {
+			t.Error("one session, and yet")
+		}
+		if cut(&in); !has(in, "not made in one go") {
+			t.Errorf("%s: the threat is not named", name)
+		}
+		if text := string(Build(in).Markdown()); !strings.Contains(text, "| adds blocks to | 20261201T100000Z-0000 |") && !strings.Contains(text, "| sessions | 2: the study was interrupted") {
+			t.Errorf("%s: not among the conditions", name)
 		}
 	}
 	in := sample(1)

@@ -7,6 +7,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -72,7 +73,10 @@ func Result(ctx context.Context, dir string) (Report, error) {
 		return Report{}, err
 	}
 	out := Report{Dir: dir, Checks: []Check{files}}
-	a, err := artifact.Open(dir)
+	a, err := artifact.OpenStudy(dir)
+	if errors.Is(err, artifact.ErrParent) {
+		return out.alone(ctx, dir, err)
+	}
 	if err != nil {
 		if len(files.Problems) > 0 {
 			return out.filled(), nil // changed beyond reading, which has been said
@@ -80,18 +84,22 @@ func Result(ctx context.Context, dir string) (Report, error) {
 		return Report{}, err
 	}
 	out.Dir = a.Dir()
-	plan, planned, ports := checkPlan(a)
-	runs, err := checkRuns(ctx, a, planned, ports)
+	if len(a.Links()) > 1 {
+		parents, err := checkParents(ctx, a)
+		if err != nil {
+			return Report{}, err
+		}
+		out.Checks = append(out.Checks, parents)
+	}
+	measured, err := checkLinks(ctx, a)
 	if err != nil {
 		return Report{}, err
 	}
-	out.Checks = append(out.Checks, plan)
-	out.Checks = append(out.Checks, runs...)
 	answers, err := checkAnswers(a)
 	if err != nil {
 		return Report{}, err
 	}
-	out.Checks = append(out.Checks, answers)
+	out.Checks = append(append(out.Checks, measured...), answers)
 	return out.filled(), nil
 }
 

@@ -35,6 +35,40 @@ type Study struct {
 	Manifest artifact.Manifest
 	// Summary changes summary.json before it is written, nil = not at all.
 	Summary func(*report.Summary)
+
+	before []Study // results whose blocks come before this one's
+}
+
+// Split shares the study out between two results, the blocks up to one and those
+// after it. The first one is sealed by the call and the parent of the other, which
+// may still be changed.
+func (s *Study) Split(results string, block int) (parent string, child *Study, err error) {
+	first, second := *s, *s
+	first.Runs, second.Runs = nil, nil
+	for _, r := range s.Runs {
+		if r.Block <= block {
+			first.Runs = append(first.Runs, r)
+		} else {
+			second.Runs = append(second.Runs, r)
+		}
+	}
+	first.Rows, second.Rows = rowsOf(s.Rows, first.Runs), rowsOf(s.Rows, second.Runs)
+	if parent, err = first.Seal(results); err != nil {
+		return "", nil, err
+	}
+	a, err := artifact.Open(parent)
+	if err != nil {
+		return "", nil, err
+	}
+	second.Run, second.before = "20000102T000000Z-0000", []Study{first}
+	second.Manifest.Parent, err = artifact.ParentOf(a)
+	return parent, &second, err
+}
+
+func rowsOf(rows []artifact.BackendRow, runs []artifact.Run) []artifact.BackendRow {
+	return slices.DeleteFunc(slices.Clone(rows), func(b artifact.BackendRow) bool {
+		return !slices.ContainsFunc(runs, func(r artifact.Run) bool { return r.RunID == b.RunID })
+	})
 }
 
 // Load returns the study as it was measured.
@@ -73,7 +107,12 @@ func (s *Study) Seal(results string) (string, error) {
 	if err := s.write(w); err != nil {
 		return "", fmt.Errorf("sample study: %w", err)
 	}
-	in := report.Input{Manifest: s.Manifest, Runs: s.Runs, Backends: s.Rows, Facts: []verdict.Facts{{Experiment: "schedulers", Service: "service.dns",
+	var runs []artifact.Run
+	var rows []artifact.BackendRow
+	for _, b := range append(slices.Clone(s.before), *s) {
+		runs, rows = append(runs, b.Runs...), append(rows, b.Rows...)
+	}
+	in := report.Input{Manifest: s.Manifest, Runs: runs, Backends: rows, Facts: []verdict.Facts{{Experiment: "schedulers", Service: "service.dns",
 		VIPs: []string{"198.18.0.101"}, Scheduler: "rr", Protocol: "udp", Forward: "tunnel", ClientAddresses: 1, Blocks: 2,
 		Accelerator: s.Manifest.Accelerator, Factors: []string{"scheduler"}}}}
 	in.Manifest.Lab, in.Manifest.Run = "sample", s.Run
@@ -112,8 +151,7 @@ func (s *Study) write(w *artifact.Writer) error {
 				}
 			}
 		}
-		mine := slices.DeleteFunc(slices.Clone(s.Rows), func(b artifact.BackendRow) bool { return b.RunID != r.RunID })
-		if err := w.AddRun(r, mine); err != nil {
+		if err := w.AddRun(r, rowsOf(s.Rows, []artifact.Run{r})); err != nil {
 			return err
 		}
 	}
