@@ -3,109 +3,121 @@ package experiment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/lvslab/lvslab/internal/addr"
-	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
+	"github.com/lvslab/lvslab/internal/symptom"
 )
-
-// evidence is what one query to one backend alone left on the counters along
-// its way; [evidence.symptom] says what it means.
-type evidence struct {
-	client, backend, director addr.Noun
-	vip                       netip.Addr
-	refused                   bool // an ICMP error came back; else nothing did
-
-	scheduled  uint64 // connections that IPVS counted
-	tunnelled  bool   // the service forwards through a tunnel
-	tunnel     proto.TunnelState
-	arrived    uint64 // packets that the tunnel device received
-	rpFiltered uint64 // packets that reverse path filtering dropped on the backend
-	requests   uint64 // requests that named counted
-	named      proto.NamedState
-}
 
 // diagnose asks one backend alone, as the only one of the list, and compares
 // the counters before and after. It returns nil when that query is answered.
 func (p *prover) diagnose(ctx context.Context, c part, vip netip.Addr, server int) error {
-	target := p.cast.service.RealServers[server].Backend
-	who := p.cast.backends[slices.IndexFunc(p.cast.backends, func(b part) bool { return b.noun == target })]
 	state, err := p.fresh(ctx, p.proofServices([]int{server}))
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, prepareDeadline)
 	defer cancel()
-	before, err := do(ctx, p.lab, who.noun, proto.Counters, p.cast.counters(who))
+	path, asked, err := p.follow(ctx, c, vip, server, state.Baseline)
 	if err != nil {
 		return err
 	}
+	if path.Alone = true; path.Answer != nil && !path.Answer.Refused {
+		return judgeOne(path.Backend, vip, *path.Answer, true)
+	}
+	if f := path.Judge(); f != nil {
+		return f.Failure(asked)
+	}
+	return asked
+}
+
+// follow sends one query that the given real server must get, and reads what it
+// left on its way. asked is how it ended when there was no answer, err what keeps
+// the evidence from being read.
+func (p *prover) follow(ctx context.Context, c part, vip netip.Addr, server int, baseline proto.IPVSTotals) (path symptom.Path, asked, err error) {
+	target := p.cast.service.RealServers[server].Backend
+	who := p.cast.backends[slices.IndexFunc(p.cast.backends, func(b part) bool { return b.noun == target })]
+	path = symptom.Path{Client: c.noun, Backend: target, Director: p.cast.director.noun, VIP: vip}
+	before, err := p.read(ctx, who, baseline)
+	if err != nil {
+		return path, nil, err
+	}
 	answer, asked := do(ctx, p.lab, c.noun, proto.Query, p.identity(c, vip))
 	switch {
-	case asked == nil && !answer.Refused:
-		return judgeOne(target, vip, answer, true)
 	case asked == nil:
-		asked = errRefused
+		path.Answer = &answer
+		if answer.Refused {
+			asked = errRefused
+		}
 	case !answered(asked):
-		return asked
+		return path, nil, asked
 	}
-	ev := evidence{
-		client: c.noun, backend: target, director: p.cast.director.noun, vip: vip,
-		refused: answer.Refused,
+	after, err := p.read(ctx, who, baseline)
+	if err != nil {
+		return path, nil, errors.Join(asked, err)
 	}
-	if err := p.gather(ctx, &ev, who, before, state); err != nil {
-		return errors.Join(asked, err)
-	}
-	return ev.symptom(asked)
+	path.Scheduled = increase(before.live.Conns, after.live.Conns)
+	path.Named = after.named
+	path.Tunnelled, path.Tunnel, path.Fallback = p.cast.tunnels[target] != "", after.tunnel, after.fallback
+	path.Arrived = increase(before.tunnel.Counters.RxPackets, after.tunnel.Counters.RxPackets)
+	path.OnFallback = increase(before.onFallback, after.onFallback)
+	path.RPFiltered = increase(before.snmp[symptom.RPFilterCounter], after.snmp[symptom.RPFilterCounter])
+	path.Requests = increase(before.requests, after.requests)
+	return path, asked, nil
 }
 
-// gather reads what is known about the query's way.
-func (p *prover) gather(ctx context.Context, ev *evidence, who part, before proto.CounterSet, state proto.IPVSFreshState) error {
-	r := p.lab.round()
-	d := r.on(ev.director)
-	live := client.Add(d, proto.IPVSSettled, proto.IPVSSettleSpec{Baseline: state.Baseline, WithinMS: 1})
-	b := r.on(who.noun)
-	after := client.Add(b, proto.Counters, p.cast.counters(who))
-	named := client.Add(b, proto.NamedRead, proto.None{})
-	var tunnel *client.Future[proto.TunnelState]
+// reading is what stands on the counters of the director and of one backend. What
+// a guest has not (a device that was deleted) is zero, and that is what it is worth.
+type reading struct {
+	live       proto.IPVSTotals // increase since the clean slate
+	snmp       map[string]uint64
+	tunnel     proto.TunnelState
+	fallback   string
+	onFallback uint64 // packets
+	requests   uint64
+	named      proto.NamedState
+}
+
+// read asks for each thing by itself: a batch would end at the first that is missing.
+func (p *prover) read(ctx context.Context, who part, baseline proto.IPVSTotals) (reading, error) {
+	var r reading
+	stats, err := maybe(ctx, p.lab, p.cast.director.noun, proto.IPVSSettled, proto.IPVSSettleSpec{Baseline: baseline, WithinMS: 1})
+	r.live = stats.Totals
+	set, e := maybe(ctx, p.lab, who.noun, proto.Counters, proto.CountersSpec{})
+	r.snmp, err = set.SNMP, errors.Join(err, e)
+	counted, e := maybe(ctx, p.lab, who.noun, proto.NamedStats, proto.None{})
+	r.requests, err = counted.Requests, errors.Join(err, e)
+	r.named, e = maybe(ctx, p.lab, who.noun, proto.NamedRead, proto.None{})
+	err = errors.Join(err, e)
 	if device := p.cast.tunnels[who.noun]; device != "" {
-		tunnel = client.Add(b, proto.TunnelRead, proto.LinkRef{Name: device})
+		r.tunnel, e = maybe(ctx, p.lab, who.noun, proto.TunnelRead, proto.LinkRef{Name: device})
+		err = errors.Join(err, e)
+		link, e := maybe(ctx, p.lab, who.noun, proto.LinkRead, proto.LinkRef{Name: p.fallback(who.noun)})
+		r.fallback, r.onFallback, err = link.Name, link.Counters.RxPackets, errors.Join(err, e)
 	}
-	if err := r.run(ctx); err != nil && !answered(err) {
-		return err
-	}
-	// A reading that the guest refuses (no such device) leaves zeros, and
-	// that is what the thing is worth.
-	ev.scheduled = live.Value().Totals.Conns
-	ev.named = named.Value()
-	if tunnel != nil {
-		ev.tunnelled, ev.tunnel = true, tunnel.Value()
-		device := p.cast.tunnels[who.noun]
-		ev.arrived = increase(before.Links[device].RxPackets, after.Value().Links[device].RxPackets)
-	}
-	ev.rpFiltered = increase(before.SNMP[rpFilterCounter], after.Value().SNMP[rpFilterCounter])
-	if before.Named != nil && after.Value().Named != nil {
-		ev.requests = increase(before.Named.Requests, after.Value().Named.Requests)
-	}
-	return nil
+	return r, err
 }
 
-// rpFilterCounter counts what strict reverse path filtering drops (ip-sysctl.rst).
-const rpFilterCounter = "TcpExt.IPReversePathFilter"
+// fallback is the device that comes with the tunnel's module and takes every packet
+// that no named device wants.
+func (p *prover) fallback(backend addr.Noun) string {
+	for _, t := range p.lab.Topology.Tunnels {
+		if t.To == backend && t.From == p.cast.director.noun && t.Type == "gre" {
+			return "gre0"
+		}
+	}
+	return "tunl0"
+}
 
-// facts says the evidence in one sentence.
-func (ev evidence) facts() string {
-	outcome := "timed out"
-	if ev.refused {
-		outcome = "was refused"
+// maybe is one call whose refusal by the guest gives the zero value: the thing is
+// not there.
+func maybe[A, R any](ctx context.Context, l *Lab, n addr.Noun, call proto.Call[A, R], args A) (R, error) {
+	v, err := do(ctx, l, n, call, args)
+	if err != nil && answered(err) {
+		var none R
+		return none, nil
 	}
-	way := fmt.Sprintf("IPVS scheduled %d", ev.scheduled)
-	if ev.tunnelled {
-		way += fmt.Sprintf(", the tunnel device received %d", ev.arrived)
-	}
-	return fmt.Sprintf("A query from %s to %s with %s as the only real server %s: %s, named counted %d.",
-		ev.client, ev.vip, ev.backend, outcome, way, ev.requests)
+	return v, err
 }

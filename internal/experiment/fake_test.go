@@ -37,19 +37,22 @@ type fakeLab struct {
 	totals   proto.IPVSTotals     // live, never reset
 	sysctl   map[string]string    // of the director
 	tunnelRx map[addr.Noun]uint64 // packets out of the tunnel
-	nicRx    map[addr.Noun]uint64 // IP packets into the card
-	named    map[addr.Noun]*proto.NamedCounters
-	rpDrops  map[addr.Noun]uint64
-	captures map[addr.Noun]map[string]*fakeCapture
-	files    map[string][]byte // client and path
-	klog     map[addr.Noun][]proto.KernelLine
-	port     uint16
-	clock    time.Time
-	ops      []string // "node op", in the order in which they began
+	// fallbackRx are packets on tunl0.
+	fallbackRx map[addr.Noun]uint64
+	nicRx      map[addr.Noun]uint64 // IP packets into the card
+	named      map[addr.Noun]*proto.NamedCounters
+	rpDrops    map[addr.Noun]uint64
+	captures   map[addr.Noun]map[string]*fakeCapture
+	files      map[string][]byte // client and path
+	klog       map[addr.Noun][]proto.KernelLine
+	port       uint16
+	clock      time.Time
+	ops        []string // "node op", in the order in which they began
 
 	// Faults.
 	fail      func(node addr.Noun, op string, n int) error // n-th call of that op on that node, from 1
 	packet    func(n int) fate                             // what happens to the n-th query of the load, from 0
+	vipGone   bool                                         // the director does not hold the VIP
 	refuse    addr.Noun                                    // gets ICMP for each query of its own
 	thief     addr.Noun                                    // holds the VIP on the client's network
 	onLoad    func()                                       // called when a load begins
@@ -99,7 +102,7 @@ func newFakeLab(t *testing.T, top *lang.Topology) *fakeLab {
 	}
 	f := &fakeLab{
 		t: t, top: top, layout: layout, next: map[netip.Addr]int{}, entries: map[flow]int{}, sysctl: map[string]string{},
-		tunnelRx: map[addr.Noun]uint64{}, nicRx: map[addr.Noun]uint64{}, named: map[addr.Noun]*proto.NamedCounters{},
+		tunnelRx: map[addr.Noun]uint64{}, nicRx: map[addr.Noun]uint64{}, fallbackRx: map[addr.Noun]uint64{}, named: map[addr.Noun]*proto.NamedCounters{},
 		rpDrops: map[addr.Noun]uint64{}, captures: map[addr.Noun]map[string]*fakeCapture{}, files: map[string][]byte{},
 		klog: map[addr.Noun][]proto.KernelLine{}, port: 33000, callCount: map[string]int{}, broken: map[addr.Noun]string{},
 		clock: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), totals: proto.IPVSTotals{Conns: 17, InPackets: 400, InBytes: 20000},
@@ -198,6 +201,16 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 		return f.kernelLog(n, args(f.t, e, proto.KernelLogSpec{}).Since), nil
 	case proto.TunnelRead.Op:
 		return f.tunnel(n), nil
+	case proto.NamedStats.Op:
+		return *f.named[n], nil
+	case proto.LinkRead.Op:
+		return f.link(n, args(f.t, e, proto.LinkRef{}).Name)
+	case proto.ARPAsk.Op:
+		return f.arp(args(f.t, e, proto.ARPAskSpec{})), nil
+	case proto.IPVSRead.Op:
+		return cloneServices(f.services), nil
+	case proto.IPVSConns.Op:
+		return f.rows(), nil
 	case proto.NamedRead.Op:
 		return proto.NamedState{Running: true, ServerID: n.String(), Listen: f.listens(n)}, nil
 	case proto.FileWrite.Op:
@@ -264,18 +277,25 @@ func (f *fakeLab) settled(spec proto.IPVSSettleSpec) proto.IPVSStats {
 	st := proto.IPVSStats{Settled: true, WaitedMS: 1200, Services: cloneServices(f.services), Totals: proto.IPVSTotals{
 		Conns: f.totals.Conns - spec.Baseline.Conns, InPackets: f.totals.InPackets - spec.Baseline.InPackets, InBytes: f.totals.InBytes - spec.Baseline.InBytes,
 	}}
-	for fl, i := range f.entries {
-		s := f.serviceAt(fl.vip)
-		d := s.Destinations[i]
-		st.Conns = append(st.Conns, proto.IPVSConn{
-			Protocol: s.Protocol, Client: fl.client, Virtual: netip.AddrPortFrom(fl.vip, s.Port),
-			Dest: netip.AddrPortFrom(d.Address, d.Port), State: "UDP", Expires: 299,
-		})
-	}
+	st.Conns = f.rows()
 	if f.cheat != nil {
 		f.cheat(&st)
 	}
 	return st
+}
+
+// rows is the connection table.
+func (f *fakeLab) rows() []proto.IPVSConn {
+	var out []proto.IPVSConn
+	for fl, i := range f.entries {
+		s := f.serviceAt(fl.vip)
+		d := s.Destinations[i]
+		out = append(out, proto.IPVSConn{
+			Protocol: s.Protocol, Client: fl.client, Virtual: netip.AddrPortFrom(fl.vip, s.Port),
+			Dest: netip.AddrPortFrom(d.Address, d.Port), State: "UDP", Expires: 299,
+		})
+	}
+	return out
 }
 
 func (f *fakeLab) serviceAt(vip netip.Addr) *proto.IPVSService {

@@ -39,7 +39,11 @@ func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 		f.tunnelRx[b]++
 		return nil, guestError(proto.CodeTimeout, "query", "no answer")
 	}
-	f.tunnelRx[b]++
+	if f.broken[b] == "fallback" {
+		f.fallbackRx[b]++
+	} else {
+		f.tunnelRx[b]++
+	}
 	f.named[b].Requests++
 	f.named[b].Responses++
 	a := proto.QueryAnswer{Rcode: "NOERROR", Answers: []string{"192.0.2.1"}, Source: q.Server, LocalPort: f.port, RTTUS: 900}
@@ -99,9 +103,10 @@ func (f *fakeLab) tunnel(n addr.Noun) proto.TunnelState {
 			st.Addresses = append(st.Addresses, netip.PrefixFrom(vip, 32))
 		}
 	}
-	if f.broken[n] == "no receiver" {
+	if f.broken[n] == "no receiver" || f.broken[n] == "fallback" {
 		st.Up = false
 	}
+	st.Counters.RxPackets = 3 + f.tunnelRx[n]
 	return st
 }
 

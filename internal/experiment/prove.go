@@ -5,14 +5,13 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/symptom"
 )
 
 // probeTimeout bounds one query of a proof.
@@ -315,15 +314,11 @@ var errRefused = errors.New("the query was refused by ICMP")
 
 // judgeOne judges an answer that must come from the backend under the VIP.
 func judgeOne(want addr.Noun, vip netip.Addr, a proto.QueryAnswer, identity bool) error {
-	switch {
-	case a.Refused:
+	if a.Refused {
 		return errRefused
-	case a.Source.IsValid() && a.Source != vip:
-		return wrongSource(want, vip, a.Source)
-	case a.Rcode != "NOERROR":
-		return wrongRcode(want, vip, a.Rcode)
-	case identity && !slices.Contains(a.Answers, want.String()) && !slices.Contains(a.Answers, strconv.Quote(want.String())):
-		return wrongBackend(want, vip, strings.Join(a.Answers, " "))
+	}
+	if f := symptom.JudgeAnswer(want, vip, a, identity); f != nil {
+		return f.Failure(nil)
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ var (
 	NetemApply   = Call[NetemSpec, NetemSpec]{"netem.apply"}
 	NetemRead    = Call[LinkRef, NetemSpec]{"netem.read"}
 	NeighRead    = Call[NeighRef, Neigh]{"neigh.read"}
-	Ping         = Call[PingSpec, PingResult]{"ping"} // ICMP echo: primes ARP without touching a service
+	ARPAsk       = Call[ARPAskSpec, ARPAnswers]{"arp.ask"} // who says to have an address
+	Ping         = Call[PingSpec, PingResult]{"ping"}      // ICMP echo: primes ARP without touching a service
 )
 
 // LinkRef names a device by name or, when Name is empty, by MAC.
@@ -119,6 +120,24 @@ type Neigh struct {
 	Address netip.Addr `json:"address"`
 	MAC     string     `json:"mac"`
 	State   string     `json:"state"` // reachable, stale, …
+}
+
+// ARPAskSpec is a question to everybody on a device's network: who has the
+// address? Fences are addresses of machines that are waited for: each is sent an
+// echo after the question, so that its own answer to the question has come when the
+// echo's has.
+type ARPAskSpec struct {
+	Dev     string       `json:"dev"`
+	From    netip.Addr   `json:"from"` // of the device: whom to answer
+	Address netip.Addr   `json:"address"`
+	Fences  []netip.Addr `json:"fences"`
+}
+
+// ARPAnswers are the machines that say to have the address, sorted. Silent are the
+// fences that did not answer within a second: of them nothing is known.
+type ARPAnswers struct {
+	MACs   []string     `json:"macs"`
+	Silent []netip.Addr `json:"silent,omitempty"`
 }
 
 // PingSpec asks for ICMP echoes until one is answered or time is up.

@@ -4,6 +4,7 @@ package server
 // here, in alphabetical order.
 func areas() []func(*Server) {
 	return []func(*Server){
+		registerARP,
 		registerCapture,
 		registerCounters,
 		registerFiles,
