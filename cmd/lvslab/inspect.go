@@ -108,18 +108,6 @@ are masked unless they are named.`,
 	return c
 }
 
-func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "doctor",
-		Short: "Check what this machine has and name the remedy for what it lacks",
-		Args:  exactly("no arguments", 0),
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			a.exit, err = operation.Doctor(c.Context(), &a.settings)
-			return err
-		},
-	}
-}
-
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version",

@@ -105,6 +105,7 @@ const (
 	opStartHypervisor plan.Op = "start-hypervisor"
 	opExperiment      plan.Op = "experiment"
 	opConclude        plan.Op = "conclude"
+	opPlant           plan.Op = "plant"
 )
 
 // naming says by what a machine of the topology is known elsewhere.

@@ -40,6 +40,9 @@ func (a *applying) lookAround(ctx context.Context) error {
 		}
 	}
 	if a.store != nil {
+		if err := a.takeBackPlants(ctx); err != nil {
+			return err
+		}
 		if err := a.giveBackLoans(ctx); err != nil {
 			return err
 		}
