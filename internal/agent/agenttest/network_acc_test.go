@@ -85,6 +85,17 @@ func TestAccNetwork(t *testing.T) {
 		_, err = client.Do(ctx, a, proto.NeighRead, proto.NeighRef{Address: netip.MustParseAddr("198.18.0.78")})
 		refused(t, err, proto.CodeNotFound, "198.18.0.78")
 	})
+	t.Run("arp", func(t *testing.T) {
+		ask := proto.ARPAskSpec{Dev: "lan", From: addrA, Address: addrB, Fences: []netip.Addr{addrB}}
+		if got := do(ctx, t, a, proto.ARPAsk, ask); len(got.MACs) != 1 || got.MACs[0] != macB || len(got.Silent) != 0 {
+			t.Errorf("who has %s: %+v", addrB, got)
+		}
+		ask.Address = netip.MustParseAddr("198.18.0.79")
+		ask.Fences = append(ask.Fences, ask.Address)
+		if got := do(ctx, t, a, proto.ARPAsk, ask); len(got.MACs) != 0 || len(got.Silent) != 1 {
+			t.Errorf("who has what nobody has: %+v", got)
+		}
+	})
 	t.Run("sysctl", func(t *testing.T) {
 		want := map[string]string{"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.lan.arp_announce": "2", "net.ipv4.ip_forward": "1",
 			"net.ipv4.tcp_rmem": "4096 131072 6291456"}
