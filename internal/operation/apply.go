@@ -72,6 +72,8 @@ type applying struct {
 	worldErr error
 	// boots are run id → machine that was made anew for the run → id of its boot.
 	boots map[string]map[string]string
+	// doors are the user ports that scripts go through, by machine.
+	doors map[string]door
 }
 
 // Apply makes the lab that a topology describes, runs what its experiments

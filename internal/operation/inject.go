@@ -144,6 +144,7 @@ func (a *applying) giveBackServices(ctx context.Context, director addr.Noun) err
 // takeBackPlants undoes what a command that was killed had planted. What can't be
 // undone, for its machine is gone, went with it; the refresh sees the rest.
 func (a *applying) takeBackPlants(ctx context.Context) error {
+	defer a.shutDoors()
 	for _, in := range a.store.Pending() {
 		if in.Op != opPlant {
 			continue
@@ -170,40 +171,72 @@ func (a *applying) takeBackPlants(ctx context.Context) error {
 
 // carry runs scripts in guests, one after the other. The first that fails ends it.
 func (a *applying) carry(ctx context.Context, steps []symptom.Step) error {
-	l := lab{dir: a.dir, state: a.state()}
 	for _, s := range steps {
-		if err := l.script(ctx, s); err != nil {
-			return err
+		if err := a.script(ctx, s); err != nil {
+			f := diag.Fail(err, "A script in a guest failed", "Try it by hand: it needs sh, ip, sysctl, dig, ss, ipvsadm and nft of the guest's image.", "%s", s.Script)
+			f.Diagnostic = f.Diagnostic.For(s.Machine.String())
+			return f
 		}
 	}
 	return nil
 }
 
 // script runs one script in a guest through a user port.
-func (l lab) script(ctx context.Context, s symptom.Step) error {
+func (a *applying) script(ctx context.Context, s symptom.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()
-	node := s.Machine.String()
-	machine, err := l.machine(node)
+	conn, err := a.door(ctx, s.Machine.String())
 	if err != nil {
 		return err
 	}
-	conn, release, err := l.dialUser(ctx, node, machine, "lvslab doctor --inject")
-	if err != nil {
-		return err
-	}
-	defer release()
 	var out bytes.Buffer
 	code, err := conn.Run(ctx, client.Command{Args: []string{"sh", "-ec", s.Script}, Stdout: &out, Stderr: &out})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("exit code %d: %s", code, strings.TrimSpace(out.String()))
+	} else if err != nil {
+		a.shutDoor(s.Machine.String()) // the way back may have better luck with another
 	}
+	return err
+}
+
+// door is a connection to a machine's user port, kept for the next script: under
+// emulation a new one takes longer than the script.
+type door struct {
+	conn    *client.Conn
+	release func()
+}
+
+func (a *applying) door(ctx context.Context, node string) (*client.Conn, error) {
+	if d, open := a.doors[node]; open {
+		return d.conn, nil
+	}
+	l := lab{dir: a.dir, state: a.state()}
+	machine, err := l.machine(node)
 	if err != nil {
-		f := diag.Fail(err, "A script in a guest failed", "Try it by hand: it needs sh, ip, sysctl, dig, ss, ipvsadm and nft of the guest's image.", "%s", s.Script)
-		f.Diagnostic = f.Diagnostic.For(node)
-		return f
+		return nil, err
 	}
-	return nil
+	conn, release, err := l.dialUser(ctx, node, machine, "lvslab doctor")
+	if err != nil {
+		return nil, err
+	}
+	if a.doors == nil {
+		a.doors = map[string]door{}
+	}
+	a.doors[node] = door{conn, release}
+	return conn, nil
+}
+
+func (a *applying) shutDoor(node string) {
+	if d, open := a.doors[node]; open {
+		d.release()
+		delete(a.doors, node)
+	}
+}
+
+func (a *applying) shutDoors() {
+	for node := range a.doors {
+		a.shutDoor(node)
+	}
 }
 
 // stepsText shows steps as commands that a user could type.
@@ -229,7 +262,7 @@ func injectionsText(done []injection) string {
 			slices.Sort(got)
 			verdict = "NOT named: nothing was found"
 			if len(got) > 0 {
-				verdict = "NOT named alone: found " + strings.Join(got, ", ")
+				verdict = "NOT named, or not alone: found " + strings.Join(got, ", ")
 			}
 		}
 		fmt.Fprintf(&b, "%-14s %-20s %s\n", in.Symptom, in.At, verdict)

@@ -33,6 +33,7 @@ func Symptoms(ctx context.Context, s *Settings, o DoctorOptions) (Exit, error) {
 	}
 	defer a.store.Close()
 	defer func() { a.host.close() }()
+	defer a.shutDoors()
 	work := a.showSymptoms
 	if len(o.Inject) > 0 {
 		work = func(ctx context.Context) (Exit, error) { return a.inject(ctx, o.Inject) }
