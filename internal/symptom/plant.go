@@ -120,8 +120,8 @@ func (s Site) plantFallback() (Plant, error) {
 	return Plant{
 		Symptom: Fallback, At: s.Backend, Says: fmt.Sprintf("%s takes the tunnel's packets in the place of %s", s.Fallback, s.Tunnel),
 		Do: []Step{{s.Backend, lines(append(add, "sysctl -qw net.ipv4.conf."+s.Fallback+".rp_filter=0",
-			"ip link set "+s.Fallback+" up", "ip link set "+s.Tunnel+" down")...)}},
-		Undo: []Step{{s.Backend, lines("ip link set "+s.Tunnel+" up", "ip link set "+s.Fallback+" down", "ip addr flush dev "+s.Fallback)}},
+			"ip link set dev "+s.Fallback+" up", "ip link set dev "+s.Tunnel+" down")...)}},
+		Undo: []Step{{s.Backend, lines("ip link set dev "+s.Tunnel+" up", "ip link set dev "+s.Fallback+" down", "ip addr flush dev "+s.Fallback)}},
 	}, nil
 }
 
