@@ -22,16 +22,17 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Without an argument: check what this machine has and name the remedy for what it
 lacks. Exit 1 when labs cannot run.
 
-With a topology: look at its lab, which must be up, and name what is wrong with the
-way to its services: cause, evidence, remedy. Exit 3 when something is. The guests
-are asked for addresses, tables and counters; the first client asks by ARP who has
-each VIP; then one query goes to each backend. For these the service is borrowed
-and made anew afterwards, so its connection table is empty then.
+With a topology: look at its lab, which must be up, and name what is wrong with
+the way to its services: cause, evidence, remedy. Exit 3 when something is. The
+guests are asked for addresses, tables and counters; the first client asks by
+ARP who has each VIP; then one query goes to each backend. For these the service
+is borrowed and made anew afterwards, so its connection table is empty then.
 
-With --inject a symptom is planted on the lab, which must be healthy: it is shown
-what is done, whether the look names it and nothing else, and how it is taken back.
-That happens after Ctrl-C, too, and after a kill with the next command. Exit 3 when
-it was not named. The symptoms: ` + symptomNames() + `.`,
+With --inject a symptom is planted on the lab, which must be healthy: it is
+shown what is done, whether the look names it and nothing else, and how it is
+taken back. That happens after Ctrl-C, too, and after a kill with the next
+command. Exit 3 when it was not named. "all" plants one after the other of:
+` + strings.Join(plantableNames(), ", ") + `.`,
 		Example: `  lvslab doctor
   lvslab doctor topology.hcl
   lvslab doctor --inject rp-filter topology.hcl`,
@@ -73,9 +74,13 @@ func symptomsOf(word string) ([]symptom.Name, error) {
 }
 
 func symptomNames() string {
+	return strings.Join(append(plantableNames(), allSymptoms), ", ")
+}
+
+func plantableNames() []string {
 	words := []string{}
 	for _, n := range symptom.Plantable {
 		words = append(words, string(n))
 	}
-	return strings.Join(append(words, allSymptoms), ", ")
+	return words
 }
