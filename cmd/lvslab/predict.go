@@ -13,9 +13,11 @@ func (a *app) predictCommand() *cobra.Command {
 		Short: "Say what the experiments can find, by the kernel's rules",
 		Long: `Ask a model of IPVS what each treatment of each experiment will do, before
 anything is started: who gets which share, how many decisions the scheduler has
-to make, which treatments are one treatment, how long entries live. No root and
-no virtual machine is needed.`,
+to make, which treatments are one treatment, how long entries live. A population
+is answered as well: what millions of clients would make of a service. No root
+and no virtual machine is needed.`,
 		Example: `  lvslab predict topology.hcl
+  lvslab predict examples/millions.hcl
   lvslab predict --svg shares.svg builtin:lvs-tun-dns
   lvslab predict --json topology.hcl | jq '.data.experiments[]?.cells[].shares'`,
 		Args: exactly("one topology", 1),

@@ -27,6 +27,8 @@ const (
 	Zone       Kind = "zone"
 	Service    Kind = "service"
 	Experiment Kind = "experiment"
+	// Population is who asks in a what-if of lvslab predict; nothing is made of it.
+	Population Kind = "population"
 	Image      Kind = "image"
 	// ModuleCall is the call of a module: all that is inside one instance of it.
 	ModuleCall Kind = "module"

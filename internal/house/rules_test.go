@@ -70,6 +70,7 @@ var allowed = map[string][]string{
 	"internal/compare":          {"internal/artifact", "internal/report", "internal/stats"},
 	"internal/reproduce":        {"internal/artifact", "internal/stats", "internal/verdict"},
 	"internal/predict":          {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel", "internal/stats"},
+	"internal/population":       {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel"},
 	"internal/advise":           {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
 	"internal/verify":           {"internal/replay", "internal/artifact", "internal/diag", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},
 	"internal/verify/studytest": {"internal/artifact", "internal/report", "internal/verdict", "internal/version"},
@@ -83,7 +84,7 @@ var allowed = map[string][]string{
 var free = []string{"internal/operation", "internal/acceptance", "internal/ui", "cmd/lvslab", "cmd/lvslab-agent"}
 
 // pure rooms have no business with the host: same input, same output.
-var pure = []string{"internal/lang", "internal/topo", "internal/lower", "plan/diff", "plan/graph", "internal/stats", "internal/advise", "internal/verdict", "internal/ipvsmodel", "internal/predict", "internal/replay"}
+var pure = []string{"internal/lang", "internal/topo", "internal/lower", "plan/diff", "plan/graph", "internal/stats", "internal/advise", "internal/verdict", "internal/ipvsmodel", "internal/predict", "internal/population", "internal/replay"}
 
 var impure = []string{"net", "os/exec", "os/signal", "golang.org/x/sys/unix", "github.com/vishvananda/netlink", "github.com/digitalocean/go-libvirt"}
 

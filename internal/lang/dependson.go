@@ -139,6 +139,9 @@ func (t *Topology) Uses() map[addr.Noun][]addr.Noun {
 	for _, x := range t.Experiments {
 		add(x.Noun, append(slices.Clone(x.Clients), x.Service)...)
 	}
+	for _, p := range t.Populations {
+		add(p.Noun, p.Service)
+	}
 	return out
 }
 

@@ -146,7 +146,7 @@ func movable(e hclsyntax.Expression) (addr.Noun, *diag.Diagnostic) {
 	switch {
 	case !ok:
 		return addr.Noun{}, fail("Not an address", remedy, "%s is not the address of a block.", traversalString(st.Traversal))
-	case n.Kind == addr.Zone || n.Kind == addr.Image || n.Kind == addr.Experiment:
+	case n.Kind == addr.Zone || n.Kind == addr.Image || n.Kind == addr.Experiment || n.Kind == addr.Population:
 		return addr.Noun{}, fail("Nothing to move", "Leave the block out: it may be renamed freely.", "Nothing is kept of %s in the state.", n)
 	}
 	return n, nil

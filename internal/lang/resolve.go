@@ -74,6 +74,11 @@ func (e *evaluator) topology(sk *Skeleton) *Topology {
 			t.Experiments = append(t.Experiments, e.experiment(t, b))
 		}
 	})
+	e.eachInstance(func(b *block, _ *instance) {
+		if b.noun.Kind == addr.Population {
+			t.Populations = append(t.Populations, e.population(b))
+		}
+	})
 	t.inOrder()
 	e.problems.add(validate(t, e.defects, e.values)...)
 	return t

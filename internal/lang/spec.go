@@ -97,6 +97,7 @@ var (
 	persistenceSpec = &blockSpec{name: "persistence", args: opt(phaseArguments, "timeout", "netmask")}
 	factorSpec      = &blockSpec{name: "factor", label: "the argument that is varied", args: req(phaseArguments, "values")}
 	loadSpec        = &blockSpec{name: "load", label: "the load generator", args: opt(phaseArguments, "queries", "sockets", "timeout", "rate", "protocol", "mode", "window")}
+	failureSpec     = &blockSpec{name: "failure", args: args(hnd(phaseArguments, true, "backend"), req(phaseArguments, "at"), opt(phaseArguments, "noticed", "back"))}
 	controlsSpec    = &blockSpec{name: "controls", args: opt(phaseArguments, "aa", "direct", "rotate")}
 )
 
@@ -125,6 +126,10 @@ var rootSpecs = []*blockSpec{
 		args: args(hnd(phaseArguments, true, "service"), hnd(phaseArguments, true, "clients"), hnd(phaseNames, false, "depends_on"),
 			opt(phaseArguments, "iterations", "seed", "capture", "isolation", "equal_within")),
 		blocks: []nestedSpec{{factorSpec, 0, 0}, {loadSpec, 1, 1}, {controlsSpec, 0, 1}}},
+	{name: string(addr.Population), label: "the population's name",
+		args: args(hnd(phaseArguments, true, "service"), req(phaseArguments, "clients", "rate"),
+			opt(phaseArguments, "per_address", "ports", "duration", "skew", "seed")),
+		blocks: []nestedSpec{{factorSpec, 0, 0}, {failureSpec, 0, 0}}},
 	{name: "check", label: "the check's name", blocks: []nestedSpec{{assertSpec, 1, 0}}},
 	{name: "output", label: "the output's name", args: args(req(phaseResults, "value"), opt(phaseNames, "description", "sensitive"),
 		hnd(phaseNames, false, "depends_on"))},

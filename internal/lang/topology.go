@@ -24,6 +24,7 @@ type Topology struct {
 	Tunnels     []Tunnel
 	Services    []Service
 	Experiments []Experiment
+	Populations []Population
 
 	// Variables are the input variables as used, sensitive ones left out.
 	Variables map[string]cty.Value

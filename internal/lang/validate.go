@@ -38,6 +38,9 @@ func validate(t *Topology, d defects, values map[string][]diag.Value) diag.Diagn
 	for _, x := range t.Experiments {
 		r.experiment(x)
 	}
+	for _, p := range r.t.Populations {
+		r.population(p)
+	}
 	return r.out
 }
 

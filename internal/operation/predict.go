@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/population"
 	"github.com/lvslab/lvslab/internal/predict"
 )
 
@@ -22,8 +24,12 @@ type PredictOptions struct {
 	SVG string // file to draw into, "" = none
 }
 
-// Predict says what the experiments of a topology can find by the kernel's
-// rules. It starts nothing; addresses are those that the lab has or would get.
+// simulatedCrowd bounds the packets of all populations together: they ask a
+// table of a million entries, which takes longer.
+const simulatedCrowd = 2_000_000
+
+// Predict says what the experiments of a topology can find and what its
+// populations would meet, by the kernel's rules. It starts nothing; addresses are those that the lab has or would get.
 func Predict(_ context.Context, s *Settings, path string, o PredictOptions) (Exit, error) {
 	a, err := s.prepare(path, ApplyOptions{})
 	if err != nil {
@@ -33,18 +39,27 @@ func Predict(_ context.Context, s *Settings, path string, o PredictOptions) (Exi
 	if err != nil {
 		return ExitError, err
 	}
-	if len(all) == 0 {
-		s.Events.Emit(NoticeEvent{Text: "The topology has no experiment: there is nothing to predict."})
+	crowds, err := a.study.populations(simulatedCrowd)
+	if err != nil {
+		return ExitError, err
+	}
+	if len(all) == 0 && len(crowds) == 0 {
+		s.Events.Emit(NoticeEvent{Text: "The topology has no experiment and no population: there is nothing to predict."})
 		return ExitDone, nil
 	}
 	if o.SVG != "" {
-		if err := os.WriteFile(o.SVG, []byte(predict.SVG(all)), 0o644); err != nil {
+		pictures := slices.Clone(all)
+		for _, p := range crowds {
+			pictures = append(pictures, drawn(p))
+		}
+		if err := os.WriteFile(o.SVG, []byte(predict.SVG(pictures)), 0o644); err != nil {
 			return ExitError, diag.Fail(err, "Cannot write the picture", "Name a file in a directory that exists and is yours to write, with --svg FILE.", "%s", filepath.Dir(o.SVG))
 		}
 	}
 	raw, err := json.Marshal(struct {
-		Experiments []predict.Prediction `json:"experiments"`
-	}{all})
+		Experiments []predict.Prediction    `json:"experiments"`
+		Populations []population.Prediction `json:"populations"`
+	}{orNone(all), orNone(crowds)})
 	if err != nil {
 		return ExitError, err
 	}
@@ -52,9 +67,44 @@ func Predict(_ context.Context, s *Settings, path string, o PredictOptions) (Exi
 	for _, p := range all {
 		texts = append(texts, p.Text())
 	}
+	for _, p := range crowds {
+		texts = append(texts, p.Text())
+	}
 	s.Events.Emit(ReportEvent{Kind: "prediction", Text: strings.Join(texts, "\n\n"), Data: raw})
 	return ExitDone, nil
 }
+
+// populations are the predictions of all populations, in declared order.
+func (st *study) populations(packets int) ([]population.Prediction, error) {
+	var out []population.Prediction
+	for _, p := range st.topology.Populations {
+		one, err := population.Of(st.topology, p, packets/len(st.topology.Populations))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// drawn is a population as the picture shows it.
+func drawn(p population.Prediction) predict.Prediction {
+	out := predict.Prediction{Experiment: p.Population, Service: p.Service, Backends: p.Backends}
+	for _, c := range p.Cells {
+		one := predict.Cell{Treatment: c.Treatment, Kind: predict.Chance, Decisions: int((1 - c.Pinned.Simulated - c.Unserved) * p.Rate * p.Until)}
+		for _, s := range c.Shares {
+			if s.Exact != nil {
+				one.Kind = predict.Exact
+			}
+			one.Shares = append(one.Shares, predict.Share{Backend: s.Backend, Weight: s.Weight, Share: s.Share()})
+		}
+		out.Cells = append(out.Cells, one)
+	}
+	return out
+}
+
+// orNone makes a list that JSON shows as [] when it is empty.
+func orNone[T any](list []T) []T { return append([]T{}, list...) }
 
 // plannedPackets bounds what a plan may simulate: 0.1 s. A treatment whose load
 // is longer than its part has no planned decisions.
