@@ -18,17 +18,33 @@ import (
 	"github.com/lvslab/lvslab/internal/lang"
 )
 
-// sampleDir holds a small study as this package writes it, for the package that
-// recomputes it from its raw data.
-const sampleDir = "../verify/studytest/testdata/study"
+// samplesDir holds small studies as this package writes them, for the package that
+// recomputes them from their raw data.
+const samplesDir = "../verify/studytest/testdata"
 
-// TestSampleIsCurrent keeps that sample what this package writes: two treatments
-// in two blocks with three sockets, in virtual time, so that it is always the same.
+// TestSampleIsCurrent keeps those samples what this package writes: two treatments
+// in two blocks with three sockets, and one beside the backends without LVS; in
+// virtual time, so that they are always the same.
 func TestSampleIsCurrent(t *testing.T) {
+	t.Run("study", func(t *testing.T) {
+		sampleIsCurrent(t, func(e *lang.Experiment) {
+			e.Iterations, e.Factors = 2, []lang.Factor{factorOf("scheduler", "rr", "dh")}
+		})
+	})
+	t.Run("direct", func(t *testing.T) {
+		sampleIsCurrent(t, func(e *lang.Experiment) {
+			e.Iterations, e.Factors, e.Controls = 1, []lang.Factor{factorOf("scheduler", "rr")}, &lang.Controls{Direct: true}
+		})
+	})
+}
+
+func sampleIsCurrent(t *testing.T, design func(*lang.Experiment)) {
 	top := paperTopology()
+	_, name, _ := strings.Cut(t.Name(), "/")
+	sampleDir := filepath.Join(samplesDir, name)
 	e := &top.Experiments[0]
-	e.Iterations, e.Load.Sockets, e.Capture = 2, 3, true
-	e.Factors = []lang.Factor{factorOf("scheduler", "rr", "dh")}
+	e.Load.Sockets, e.Capture = 3, true
+	design(e)
 	treatments, ds := Treatments(top, *e)
 	if ds.HasErrors() {
 		t.Fatal(ds.Err())

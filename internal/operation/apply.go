@@ -81,7 +81,8 @@ type applying struct {
 func Apply(ctx context.Context, s *Settings, path string, o ApplyOptions) (Exit, error) {
 	a, err := s.prepareAny(path, o)
 	if err != nil {
-		return ExitError, err
+		a = &applying{Settings: s, opts: o, source: path}
+		return ExitError, a.withJUnit(err)
 	}
 	switch {
 	case o.RefreshOnly && o.PlanOnly:
@@ -92,10 +93,17 @@ func Apply(ctx context.Context, s *Settings, path string, o ApplyOptions) (Exit,
 	case o.PlanOnly:
 		return a.showOnly(ctx)
 	}
-	if err := a.fitness(); err != nil {
+	exit, err := a.apply(ctx)
+	return exit, a.withJUnit(err)
+}
+
+// apply is an apply that may change something.
+func (a *applying) apply(ctx context.Context) (Exit, error) {
+	err := a.fitness()
+	if err != nil {
 		return ExitError, err
 	}
-	options := s.storeOptions()
+	options := a.storeOptions()
 	options.Lineage = a.prior.Lineage // the one that the plan was made with
 	a.store, err = state.OpenOrCreate(ctx, a.dir, a.study.config.LabName(), a.source, options)
 	if err != nil {
@@ -322,9 +330,7 @@ func (a *applying) failed(ctx context.Context, cause error) (Exit, error) {
 	if died != nil {
 		cause = died // whatever else failed did so for this
 	}
-	if err := a.junitOfFailure(cause); err != nil {
-		cause = errors.Join(cause, err)
-	}
+	cause = a.withJUnit(cause)
 	if a.study.topology.Lab.Teardown == lang.TeardownAlways && !a.opts.Keep {
 		a.host.close()
 		a.host = nil

@@ -21,6 +21,18 @@ func (a *applying) writeJUnit(file []byte) error {
 	return nil
 }
 
+// withJUnit writes the file for a failure, and returns that, with the file's own
+// when it cannot be written.
+func (a *applying) withJUnit(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	if err := a.junitOfFailure(cause); err != nil {
+		return errors.Join(cause, err)
+	}
+	return cause
+}
+
 // junitOfFailure tells a CI server of a lab that failed before it had a result:
 // without a file, or with that of yesterday, it would say that nothing is wrong.
 func (a *applying) junitOfFailure(cause error) error {
@@ -36,7 +48,11 @@ func (a *applying) junitOfFailure(cause error) error {
 	if f, ok := errors.AsType[*diag.Failure](cause); ok {
 		remedy = f.Diagnostic.Remedy
 	}
-	b, err := report.JUnitOfFailure(a.study.config.LabName(), message, remedy)
+	name := a.source // of a topology that cannot be read
+	if a.study != nil {
+		name = a.study.config.LabName()
+	}
+	b, err := report.JUnitOfFailure(name, message, remedy)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"os"
@@ -54,5 +55,26 @@ func TestJUnitOfFailure(t *testing.T) {
 	a.opts.JUnit, a.junit = filepath.Join(path, "no"), false
 	if err := a.junitOfFailure(cause); err == nil {
 		t.Error("a file that cannot be written")
+	}
+}
+
+// An apply that ends before its plan, here without a topology or with one that
+// says nothing, leaves an error for the CI server as well.
+func TestJUnitBeforeThePlan(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.hcl")
+	if err := os.WriteFile(bad, []byte("lab {"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "no.hcl"), bad} {
+		file := filepath.Join(t.TempDir(), "junit.xml")
+		exit, err := Apply(t.Context(), &Settings{}, path, ApplyOptions{JUnit: file})
+		if err == nil || exit != ExitError {
+			t.Fatalf("%s: %v, %v", path, exit, err)
+		}
+		b, readErr := os.ReadFile(file)
+		if readErr != nil || !bytes.Contains(b, []byte(`errors="1"`)) || !bytes.Contains(b, []byte(filepath.Base(path))) {
+			t.Errorf("%s: %s %v", path, b, readErr)
+		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/report"
 	"github.com/lvslab/lvslab/internal/verdict"
@@ -108,6 +111,38 @@ func TestEveryFlippedByteIsNoticed(t *testing.T) {
 	if r := examine(t, dir); !r.OK() {
 		t.Errorf("mended, and yet:\n%s", all(r))
 	}
+}
+
+// TestAnyFlippedBitIsNoticed changes any bit of any byte of any file.
+func TestAnyFlippedBitIsNoticed(t *testing.T) {
+	dir := seal(t, study(t))
+	var files []string
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	}))
+	rapid.Check(t, func(t *rapid.T) {
+		path := rapid.SampledFrom(files).Draw(t, "file")
+		data, err := os.ReadFile(path)
+		if err != nil || len(data) == 0 {
+			t.Fatalf("%s: %d bytes, %v", path, len(data), err)
+		}
+		at, bit := rapid.IntRange(0, len(data)-1).Draw(t, "byte"), rapid.IntRange(0, 7).Draw(t, "bit")
+		bad := bytes.Clone(data)
+		bad[at] ^= 1 << bit
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := artifact.Verify(context.Background(), dir)
+		if mended := os.WriteFile(path, data, 0o644); mended != nil {
+			t.Fatal(mended)
+		}
+		if err == nil && len(problems) == 0 {
+			t.Fatalf("bit %d of byte %d was changed unnoticed", bit, at)
+		}
+	})
 }
 
 // TestForgeries: results whose checksums are all right and whose numbers are not.

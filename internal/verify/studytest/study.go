@@ -19,10 +19,8 @@ import (
 	"github.com/lvslab/lvslab/internal/version"
 )
 
-//go:embed testdata/study
+//go:embed testdata/study testdata/direct
 var files embed.FS
-
-const root = "testdata/study/"
 
 // Study is a result before it is sealed.
 type Study struct {
@@ -33,6 +31,7 @@ type Study struct {
 	Plan     []byte
 	Topology string
 	Manifest artifact.Manifest
+	Blocks   int
 	// Summary changes summary.json before it is written, nil = not at all.
 	Summary func(*report.Summary)
 
@@ -72,8 +71,14 @@ func rowsOf(rows []artifact.BackendRow, runs []artifact.Run) []artifact.BackendR
 }
 
 // Load returns the study as it was measured.
-func Load() (*Study, error) {
-	s := &Study{Run: "20000101T000000Z-0000", Raw: map[string][]byte{}, Topology: "lab \"sample\" {}\n",
+func Load() (*Study, error) { return load("testdata/study/", 2) }
+
+// LoadDirect returns a study of one block: one treatment, and each backend asked
+// without LVS.
+func LoadDirect() (*Study, error) { return load("testdata/direct/", 1) }
+
+func load(root string, blocks int) (*Study, error) {
+	s := &Study{Run: "20000101T000000Z-0000", Raw: map[string][]byte{}, Topology: "lab \"sample\" {}\n", Blocks: blocks,
 		Manifest: artifact.Manifest{Study: "sample", Accelerator: "tcg", Versions: artifact.Versions{Lvslab: version.Version}}}
 	err := fs.WalkDir(files, strings.TrimSuffix(root, "/"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -113,7 +118,7 @@ func (s *Study) Seal(results string) (string, error) {
 		runs, rows = append(runs, b.Runs...), append(rows, b.Rows...)
 	}
 	in := report.Input{Manifest: s.Manifest, Runs: runs, Backends: rows, Facts: []verdict.Facts{{Experiment: "schedulers", Service: "service.dns",
-		VIPs: []string{"198.18.0.101"}, Scheduler: "rr", Protocol: "udp", Forward: "tunnel", ClientAddresses: 1, Blocks: 2,
+		VIPs: []string{"198.18.0.101"}, Scheduler: "rr", Protocol: "udp", Forward: "tunnel", ClientAddresses: 1, Blocks: s.Blocks,
 		Accelerator: s.Manifest.Accelerator, Factors: []string{"scheduler"}}}}
 	in.Manifest.Lab, in.Manifest.Run = "sample", s.Run
 	sum, answers, err := report.Files(in)
