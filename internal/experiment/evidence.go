@@ -59,7 +59,10 @@ func (p *prover) follow(ctx context.Context, c part, vip netip.Addr, server int,
 		return path, nil, errors.Join(asked, err)
 	}
 	path.Scheduled = increase(before.live.Conns, after.live.Conns)
-	path.Named = after.named
+	// Last, as it asks named for the serials of its zones, which counts as requests.
+	if path.Named, err = maybe(ctx, p.lab, who.noun, proto.NamedRead, proto.None{}); err != nil {
+		return path, nil, errors.Join(asked, err)
+	}
 	path.Tunnelled, path.Tunnel, path.Fallback = p.cast.tunnels[target] != "", after.tunnel, after.fallback
 	path.Arrived = increase(before.tunnel.Counters.RxPackets, after.tunnel.Counters.RxPackets)
 	path.OnFallback = increase(before.onFallback, after.onFallback)
@@ -77,7 +80,6 @@ type reading struct {
 	fallback   string
 	onFallback uint64 // packets
 	requests   uint64
-	named      proto.NamedState
 }
 
 // read asks for each thing by itself: a batch would end at the first that is missing.
@@ -89,8 +91,6 @@ func (p *prover) read(ctx context.Context, who part, baseline proto.IPVSTotals) 
 	r.snmp, err = set.SNMP, errors.Join(err, e)
 	counted, e := maybe(ctx, p.lab, who.noun, proto.NamedStats, proto.None{})
 	r.requests, err = counted.Requests, errors.Join(err, e)
-	r.named, e = maybe(ctx, p.lab, who.noun, proto.NamedRead, proto.None{})
-	err = errors.Join(err, e)
 	if device := p.cast.tunnels[who.noun]; device != "" {
 		r.tunnel, e = maybe(ctx, p.lab, who.noun, proto.TunnelRead, proto.LinkRef{Name: device})
 		err = errors.Join(err, e)
