@@ -1,0 +1,90 @@
+# Direct routing. The director puts the query on the wire again with the MAC address
+# of a backend, which holds the virtual address on its loopback device, keeps silent
+# about it in ARP and answers the client itself. All machines must stand on one network.
+
+lab "lvs-dr" {
+  description = "Direct routing: the director changes the MAC address and nothing else"
+  teardown    = "on-success"
+}
+
+variable "queries" {
+  description = "DNS queries of each client in each run."
+  type        = number
+  default     = 120
+}
+
+network "lan" {
+  cidr = "198.18.0.0/24"
+}
+
+client "c" {
+  nic { network = network.lan }
+}
+
+director "lb" {
+  nic { network = network.lan }
+}
+
+backend "ns" {
+  count  = 3
+  serves = [zone.lab]
+
+  nic { network = network.lan }
+}
+
+zone "lab" {
+  name    = "lab.test"
+  records = [for i in range(20) : { name = "host${i}", type = "A", values = ["192.0.2.${i}"] }]
+}
+
+service "dns" {
+  director  = director.lb
+  vip       = "198.18.0.101"
+  scheduler = "rr"
+  forward   = "direct"
+
+  real_server {
+    backends = backend.ns
+  }
+}
+
+experiment "direct" {
+  service    = service.dns
+  clients    = client.c
+  iterations = 3
+  seed       = 1
+
+  factor "scheduler" {
+    values = ["rr", "wlc"]
+  }
+
+  load "dnsperf" {
+    queries = var.queries
+    sockets = 12
+  }
+
+  controls {
+    aa     = true
+    direct = true
+    rotate = true
+  }
+}
+
+check "nothing_lost" {
+  assert {
+    condition     = experiment.direct.unanswered == 0
+    error_message = "Queries went unanswered: look at outcome_flags in runs.csv."
+  }
+}
+
+check "even" {
+  assert {
+    condition     = alltrue([for b in backend.ns : abs(experiment.direct.shares["scheduler=rr"][b.id] - 1 / 3) < 0.001])
+    error_message = "rr should give each backend a third of the source ports."
+  }
+}
+
+output "shares" {
+  description = "Share of each backend in the accepted answers, by treatment."
+  value       = experiment.direct.shares
+}

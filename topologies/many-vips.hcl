@@ -1,0 +1,104 @@
+# dh, lblc and lblcr look at the address that was asked. With one virtual address that
+# is one choice for ever, however many clients and ports there are; with sixteen the
+# same schedulers spread.
+
+lab "many-vips" {
+  description = "Hashing by destination with one virtual address and with sixteen"
+  teardown    = "on-success"
+}
+
+variable "queries" {
+  description = "DNS queries of each client in each run."
+  type        = number
+  default     = 120
+}
+
+network "lan" {
+  cidr = "198.18.0.0/24"
+}
+
+client "c" {
+  nic { network = network.lan }
+}
+
+director "lb" {
+  nic { network = network.lan }
+}
+
+backend "ns" {
+  count  = 3
+  serves = [zone.lab]
+
+  nic { network = network.lan }
+}
+
+zone "lab" {
+  name    = "lab.test"
+  records = [for i in range(20) : { name = "host${i}", type = "A", values = ["192.0.2.${i}"] }]
+}
+
+tunnel "lb-ns" {
+  from = director.lb
+  to   = backend.ns
+  type = "ipip"
+}
+
+service "dns" {
+  director  = director.lb
+  vips      = [for i in range(16) : cidrhost(network.lan.cidr, 100 + i)]
+  scheduler = "dh"
+
+  real_server {
+    backends = backend.ns
+    tunnel   = tunnel.lb-ns
+  }
+}
+
+experiment "addresses" {
+  service    = service.dns
+  clients    = client.c
+  iterations = 3
+  seed       = 1
+
+  factor "scheduler" {
+    values = ["rr", "dh", "lblc"]
+  }
+
+  factor "vips" {
+    values = [1, 16]
+  }
+
+  load "dnsperf" {
+    queries = var.queries
+    sockets = 3 # for each virtual address
+  }
+
+  controls {
+    aa     = true
+    rotate = true
+  }
+}
+
+check "nothing_lost" {
+  assert {
+    condition     = experiment.addresses.unanswered == 0
+    error_message = "Queries went unanswered: look at outcome_flags in runs.csv."
+  }
+}
+
+check "sixteen_are_spread" {
+  assert {
+    condition     = length([for s in values(experiment.addresses.shares["scheduler=dh,vips=16"]) : s if s > 0]) == 3
+    error_message = "dh should use all three backends for sixteen addresses."
+  }
+}
+
+output "decisions" {
+  description = "Choices that the scheduler made, by treatment."
+  value       = experiment.addresses.decisions
+}
+
+output "shares" {
+  description = "Share of each backend in the accepted answers, by treatment."
+  value       = experiment.addresses.shares
+}

@@ -1,0 +1,102 @@
+# The same tunnel as in lvs-tun-dns with another outer header: GUE, UDP to port 6080, which passes where only TCP and UDP may.
+# What is scheduled, and where the answers go, is the same.
+
+lab "tun-gue" {
+  description = "LVS-TUN by GUE, in UDP packets, instead of IPIP"
+  teardown    = "on-success"
+}
+
+variable "queries" {
+  description = "DNS queries of each client in each run."
+  type        = number
+  default     = 120
+}
+
+variable "checksum" {
+  description = "Of the outer header: 'none', 'full' or 'remote'."
+  type        = string
+  default     = "none"
+}
+
+network "lan" {
+  cidr = "198.18.0.0/24"
+}
+
+client "c" {
+  nic { network = network.lan }
+}
+
+director "lb" {
+  nic { network = network.lan }
+}
+
+backend "ns" {
+  count  = 3
+  serves = [zone.lab]
+
+  nic { network = network.lan }
+}
+
+zone "lab" {
+  name    = "lab.test"
+  records = [for i in range(20) : { name = "host${i}", type = "A", values = ["192.0.2.${i}"] }]
+}
+
+tunnel "lb-ns" {
+  from     = director.lb
+  to       = backend.ns
+  type     = "gue"
+  checksum = var.checksum
+}
+
+service "dns" {
+  director  = director.lb
+  vip       = "198.18.0.101"
+  scheduler = "rr"
+
+  real_server {
+    backends = backend.ns
+    tunnel   = tunnel.lb-ns
+  }
+}
+
+experiment "gue" {
+  service    = service.dns
+  clients    = client.c
+  iterations = 3
+  seed       = 1
+
+  factor "scheduler" {
+    values = ["rr", "wlc"]
+  }
+
+  load "dnsperf" {
+    queries = var.queries
+    sockets = 12
+  }
+
+  controls {
+    aa     = true
+    direct = true
+    rotate = true
+  }
+}
+
+check "nothing_lost" {
+  assert {
+    condition     = experiment.gue.unanswered == 0
+    error_message = "Queries went unanswered: look at outcome_flags in runs.csv."
+  }
+}
+
+check "even" {
+  assert {
+    condition     = alltrue([for b in backend.ns : abs(experiment.gue.shares["scheduler=rr"][b.id] - 1 / 3) < 0.001])
+    error_message = "rr should give each backend a third of the source ports."
+  }
+}
+
+output "shares" {
+  description = "Share of each backend in the accepted answers, by treatment."
+  value       = experiment.gue.shares
+}
