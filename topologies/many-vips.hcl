@@ -1,10 +1,17 @@
-# dh, lblc and lblcr look at the address that was asked. With one virtual address that
-# is one choice for ever, however many clients and ports there are; with sixteen the
-# same schedulers spread.
+# dh and lblc look at the address that was asked. With one virtual address that is one
+# choice for ever, however many clients and ports there are. With six dh spreads; lblc
+# takes the least loaded backend for an address that it has not seen, but each
+# virtual address is a service with counts of its own, so that is the list's head.
 
 lab "many-vips" {
-  description = "Hashing by destination with one virtual address and with sixteen"
+  description = "Hashing by destination with one virtual address and with six"
   teardown    = "on-success"
+}
+
+variable "iterations" {
+  description = "Blocks; with three each backend is the head of the list once."
+  type        = number
+  default     = 3
 }
 
 variable "queries" {
@@ -45,7 +52,7 @@ tunnel "lb-ns" {
 
 service "dns" {
   director  = director.lb
-  vips      = [for i in range(16) : cidrhost(network.lan.cidr, 100 + i)]
+  vips      = [for i in range(6) : cidrhost(network.lan.cidr, 100 + i)]
   scheduler = "dh"
 
   real_server {
@@ -57,15 +64,15 @@ service "dns" {
 experiment "addresses" {
   service    = service.dns
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {
-    values = ["rr", "dh", "lblc"]
+    values = ["dh", "lblc"]
   }
 
   factor "vips" {
-    values = [1, 16]
+    values = [1, 6]
   }
 
   load "dnsperf" {
@@ -86,10 +93,10 @@ check "nothing_lost" {
   }
 }
 
-check "sixteen_are_spread" {
+check "six_are_spread" {
   assert {
-    condition     = length([for s in values(experiment.addresses.shares["scheduler=dh,vips=16"]) : s if s > 0]) == 3
-    error_message = "dh should use all three backends for sixteen addresses."
+    condition     = length([for s in values(experiment.addresses.shares["scheduler=dh,vips=6"]) : s if s > 0]) == 3
+    error_message = "dh should use all three backends for six addresses."
   }
 }
 

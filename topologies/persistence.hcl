@@ -7,6 +7,12 @@ lab "persistence" {
   teardown    = "on-success"
 }
 
+variable "iterations" {
+  description = "Blocks; with three each backend is the head of the list once."
+  type        = number
+  default     = 3
+}
+
 variable "queries" {
   description = "DNS queries of each client in each run."
   type        = number
@@ -74,7 +80,7 @@ service "sticky" {
 experiment "ports" {
   service    = service.dns
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {
@@ -99,7 +105,7 @@ experiment "ports" {
 experiment "sticky" {
   service    = service.sticky
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {

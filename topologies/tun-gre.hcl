@@ -6,6 +6,12 @@ lab "tun-gre" {
   teardown    = "on-success"
 }
 
+variable "iterations" {
+  description = "Blocks; with three each backend is the head of the list once."
+  type        = number
+  default     = 3
+}
+
 variable "queries" {
   description = "DNS queries of each client in each run."
   type        = number
@@ -63,7 +69,7 @@ service "dns" {
 experiment "gre" {
   service    = service.dns
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {

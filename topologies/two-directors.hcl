@@ -7,6 +7,12 @@ lab "two-directors" {
   teardown    = "on-success"
 }
 
+variable "iterations" {
+  description = "Blocks; with three each backend is the head of the list once."
+  type        = number
+  default     = 3
+}
+
 variable "queries" {
   description = "DNS queries of each client in each run."
   type        = number
@@ -78,7 +84,7 @@ service "right" {
 experiment "left" {
   service    = service.left
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {
@@ -99,7 +105,7 @@ experiment "left" {
 experiment "right" {
   service    = service.right
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {

@@ -7,6 +7,12 @@ lab "udp-and-tcp" {
   teardown    = "on-success"
 }
 
+variable "iterations" {
+  description = "Blocks; with three each backend is the head of the list once."
+  type        = number
+  default     = 3
+}
+
 variable "queries" {
   description = "DNS queries of each client in each run."
   type        = number
@@ -70,7 +76,7 @@ service "dns-tcp" {
 experiment "udp" {
   service    = service.dns
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {
@@ -91,7 +97,7 @@ experiment "udp" {
 experiment "tcp" {
   service    = service.dns-tcp
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {

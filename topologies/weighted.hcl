@@ -7,6 +7,12 @@ lab "weighted" {
   teardown    = "on-success"
 }
 
+variable "iterations" {
+  description = "Blocks; with three each backend is the head of the list once."
+  type        = number
+  default     = 3
+}
+
 variable "queries" {
   description = "DNS queries of each client in each run."
   type        = number
@@ -57,7 +63,7 @@ service "dns" {
 experiment "weights" {
   service    = service.dns
   clients    = client.c
-  iterations = 3
+  iterations = var.iterations
   seed       = 1
 
   factor "scheduler" {

@@ -18,7 +18,7 @@ var queryFields = map[string]dpField{
 	"latency_s":       {Type: "number", Unit: "s", Description: "time from the query to the answer that decided the outcome; empty without one"},
 	"rcode":           {Type: "string", Description: "rcode of that answer"},
 	"source":          {Type: "string", Description: "source address of that answer"},
-	"backend":         {Type: "string", Description: "node that sent that answer, by the frame's MAC"},
+	"backend":         {Type: "string", Description: "node that sent that answer, by the frame's MAC; by what the answer says where routers or the director hide it"},
 	"duplicates":      {Type: "integer", Unit: "answers", Description: "further answers to the query"},
 	"query_ip_bytes":  {Type: "integer", Unit: "B", Description: "IP bytes of the query"},
 	"answer_ip_bytes": {Type: "integer", Unit: "B", Description: "IP bytes of that answer"},
@@ -43,6 +43,6 @@ var generatorFields = map[string]dpField{
 	"rcode":      {Type: "string", Description: "rcode of that answer"},
 	"truncated":  {Type: "boolean", TrueValues: []string{"true"}, FalseValues: []string{"false"}, Description: "whether it has the TC bit"},
 	"source":     {Type: "string", Description: "source address of that answer"},
-	"backend":    {Type: "string", Description: "node that sent it, by the source MAC that the generator saw itself; empty when it did not"},
+	"backend":    {Type: "string", Description: "node that sent it, by the source MAC that the generator saw itself or, where that is hidden, by what the answer says; empty when it did not"},
 	"duplicates": {Type: "integer", Unit: "answers", Description: "further answers while the socket was open"},
 }

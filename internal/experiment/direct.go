@@ -111,7 +111,7 @@ func (out *measured) directRungs(sent int64) (load.Rungs, map[string]load.Rungs)
 
 // believes says whose MAC a client has for an address that it is going to ask,
 // "" when it is the right one.
-func (c *cast) believes(client addr.Noun, address netip.Addr, mac string, want part) string {
+func (c *cast) believes(client addr.Noun, address netip.Addr, mac string, want hop) string {
 	if mac == want.mac {
 		return ""
 	}

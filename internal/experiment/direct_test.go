@@ -134,10 +134,10 @@ func TestDirectPreconditions(t *testing.T) {
 	if got := c.targets(s); len(got) != 1 || got[0] != c.backends[1].addresses[0] {
 		t.Errorf("sent to %v", got)
 	}
-	if w := c.believes(c.clients[0].noun, c.targets(s)[0], c.backends[0].mac, c.target(s)); !strings.Contains(w, "backend.ns[0] and not backend.ns[1]") {
+	if w := c.believes(c.clients[0].noun, c.targets(s)[0], c.backends[0].mac, c.hop(c.clients[0], c.target(s).noun, ip("198.18.0.101"))); !strings.Contains(w, "backend.ns[0] and not backend.ns[1]") {
 		t.Errorf("%q", w)
 	}
-	if w := c.believes(c.clients[0].noun, c.targets(s)[0], c.backends[1].mac, c.target(s)); w != "" {
+	if w := c.believes(c.clients[0].noun, c.targets(s)[0], c.backends[1].mac, c.hop(c.clients[0], c.target(s).noun, ip("198.18.0.101"))); w != "" {
 		t.Errorf("%q", w)
 	}
 }

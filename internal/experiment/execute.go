@@ -147,7 +147,7 @@ func (m *machinery) match(out *measured) error {
 		}
 		matched, err := load.Match(bytes.NewReader(c.Pcap), load.MatchSpec{
 			Clients: p.addresses, VIPs: out.cast.targets(s), Port: out.cast.service.Port,
-			Expected: m.expected, Timeout: s.Within, Nodes: m.nodes,
+			Expected: m.expected, Timeout: s.Within, Nodes: m.nodes, Identities: m.identities(out.cast),
 		})
 		if err != nil {
 			out.cut = append(out.cut, fmt.Sprintf("%s: %v", p.noun, err))
@@ -244,5 +244,12 @@ func (m *machinery) quietFor() time.Duration {
 			}
 		}
 	}
-	return quiet + 3*longest // client → director → backend → client
+	// client → director → backend → client, each with routers in between
+	hops := 1
+	for _, machine := range m.lab.Topology.Machines {
+		if machine.Noun.Kind == addr.Router {
+			hops++
+		}
+	}
+	return quiet + 3*time.Duration(hops)*longest
 }

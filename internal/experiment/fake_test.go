@@ -54,6 +54,8 @@ type fakeLab struct {
 	packet    func(n int) fate                             // what happens to the n-th query of the load, from 0
 	vipGone   bool                                         // the director does not hold the VIP
 	refuse    addr.Noun                                    // gets ICMP for each query of its own
+	via       addr.Noun                                    // a router between the clients and the others
+	identify  bool                                         // the load asks for the server's identity
 	thief     addr.Noun                                    // holds the VIP on the client's network
 	onLoad    func()                                       // called when a load begins
 	dropped   uint64                                       // of every capture
@@ -89,6 +91,7 @@ type fate struct {
 	lostBackend bool // arrives, but named never sees it
 	mute        bool // named counts it and does not answer
 	lostReturn  bool
+	nameless    bool // the answer does not tell its server's identity
 	duplicate   bool
 	source      netip.Addr // of the answer, invalid = the VIP
 	rcode       int

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/netip"
@@ -94,6 +95,7 @@ func (f *fakeLab) dnsperf(n addr.Noun, spec proto.DNSPerfSpec) (any, error) {
 	if !ok {
 		return nil, guestError(proto.CodeNotFound, "load.dnsperf", "no query file "+opt["-d"])
 	}
+	f.identify = opt["-E"] == "3:00"
 	sockets := 1
 	if c, err := strconv.Atoi(opt["-c"]); err == nil {
 		sockets = c
@@ -142,7 +144,11 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 	if how.lostEgress {
 		return 0
 	}
-	f.frame(n, at, f.mac(n), f.neighbour(dst.Addr()), src, dst, q)
+	hop := f.neighbour(dst.Addr())
+	if !f.via.IsZero() {
+		hop = f.mac(f.via)
+	}
+	f.frame(n, at, f.mac(n), hop, src, dst, q)
 	if how.lostBefore {
 		return 0
 	}
@@ -169,6 +175,10 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 		return 0
 	}
 	a := f.answer(q, name, how.rcode)
+	if f.identify && !how.nameless {
+		a.SetEdns0(1232, false)
+		a.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_NSID{Code: dns.EDNS0NSID, Nsid: hex.EncodeToString([]byte(b.String()))}}
+	}
 	from := dst
 	if how.source.IsValid() {
 		from = netip.AddrPortFrom(how.source, dst.Port())
@@ -177,6 +187,9 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 	mac := f.mac(b)
 	if f.top.Services[0].Forward == "masquerade" {
 		mac = f.mac(lb) // it translates the answer and sends it on
+	}
+	if !f.via.IsZero() {
+		mac = hop
 	}
 	if how.stranger {
 		mac = "02:00:00:00:99:99"

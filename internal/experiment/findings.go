@@ -105,12 +105,13 @@ func (out *measured) judgeTraffic(f *findings) {
 	for _, from := range sortedKeys(strangers) {
 		f.broken(FlagCountsContradict, "%d answers came from %s, which was not asked", strangers[from], from)
 	}
+	hops := out.cast.hops(s)
 	for _, hop := range sortedKeys(out.summary.NextHops) {
 		flag := FlagPastDirector
 		if out.direct() {
 			flag = FlagPastBackend
 		}
-		if n := out.summary.NextHops[hop]; hop != out.cast.target(s).noun.String() {
+		if n := out.summary.NextHops[hop]; !hops[hop] {
 			f.outcome(flag, "%d queries went to %s", n, hop)
 		}
 	}
@@ -120,9 +121,6 @@ func (out *measured) judgeTraffic(f *findings) {
 func (c *cast) answers(s Setting, machine string) bool {
 	if b, ok := c.straight(s); ok {
 		return machine == b.noun.String()
-	}
-	if c.service.Forward == "masquerade" {
-		return machine == c.director.noun.String()
 	}
 	return slices.ContainsFunc(c.backends, func(p part) bool { return p.noun.String() == machine })
 }
@@ -168,9 +166,7 @@ func (out *measured) rungs(reports reportSum) (load.Rungs, map[string]load.Rungs
 		named := out.namedDelta(n)
 		b.IPVSIn, b.TunnelReceived = load.Count(c.packets), out.tunnelDelta(n)
 		b.NamedRequests, b.NamedResponses = &named.requests, &named.responses
-		if !out.masqueraded() {
-			b.ClientReceived, b.OK = out.received([]string{n.String()}, named.responses)
-		}
+		b.ClientReceived, b.OK = out.received([]string{n.String()}, named.responses)
 		backends[n.String()] = b
 		requests, responses = requests+named.requests, responses+named.responses
 		if b.TunnelReceived == nil {
@@ -183,21 +179,13 @@ func (out *measured) rungs(reports reportSum) (load.Rungs, map[string]load.Rungs
 		whole.TunnelReceived = &tunnel
 	}
 	whole.NamedRequests, whole.NamedResponses = &requests, &responses
-	from := sortedKeys(backends)
-	if out.masqueraded() {
-		from = []string{out.cast.director.noun.String()} // which sends the answers on
-		whole.ClientReceived, whole.OK = out.received(from, responses)
-		return whole, backends
-	}
 	whole.ClientReceived, whole.OK = load.Count(0), load.Count(0)
-	for _, n := range from {
+	for _, n := range sortedKeys(backends) {
 		*whole.ClientReceived += *backends[n].ClientReceived
 		*whole.OK += *backends[n].OK
 	}
 	return whole, backends
 }
-
-func (out *measured) masqueraded() bool { return out.cast.service.Forward == "masquerade" }
 
 // received counts the answers that reached the client from these machines, and
 // the accepted ones. A duplicate that named has sent (to a repeated query) stands on both
@@ -247,9 +235,9 @@ func (out *measured) atServices() (n uint64) {
 // saw: all that it received but ICMP, which is the only other traffic there.
 // ICMP errors about tunnelled packets are taken by IPVS before they are counted
 // as ICMP; so the number is never above what was sent. nil when it is unknown:
-// with masquerade the answers pass the director too.
+// with masquerade (of any service) answers pass the director too.
 func (out *measured) directorReceived(sent int64) *int64 {
-	if out.masqueraded() {
+	if out.cast.lab.Topology.Forwards(out.cast.director.noun) {
 		return nil
 	}
 	b, a := out.before.counters[out.cast.director.noun].SNMP, out.after[out.cast.director.noun].SNMP

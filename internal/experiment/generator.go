@@ -106,7 +106,7 @@ func (m *machinery) jobs(c *cast, p part, s Setting) ([]load.Job, error) {
 	}
 	return load.DNSPerf{
 		VIPs: c.targets(s), Port: c.service.Port, From: p.addresses, Protocol: s.Protocol,
-		Questions: m.questions, Queries: s.Queries, Sockets: s.Sockets, Rate: s.Rate, Timeout: s.Within, Dir: guestDir,
+		Questions: m.questions, Queries: s.Queries, Sockets: s.Sockets, Rate: s.Rate, Timeout: s.Within, Identify: c.hidden(), Dir: guestDir,
 	}.Jobs()
 }
 
@@ -122,6 +122,7 @@ func (m *machinery) generate(ctx context.Context, out *measured) error {
 	s := out.trial.Treatment.Setting
 	out.own = make([]ownResult, len(out.processes))
 	errs := make([]error, len(out.processes))
+	hidden := out.cast.hidden()
 	var wg sync.WaitGroup
 	for i, p := range out.processes {
 		wg.Go(func() {
@@ -130,7 +131,7 @@ func (m *machinery) generate(ctx context.Context, out *measured) error {
 			res, err := do(ctx, m.lab, p.client, proto.DNSLoad, proto.DNSLoadSpec{
 				Server: netip.AddrPortFrom(p.VIP, out.cast.service.Port), From: p.From, Protocol: s.Protocol, Path: p.Path, Queries: p.Queries,
 				Ports: p.Ports, Fresh: s.Fresh, Open: s.Mode == lang.ModeOpen, Window: s.Window, Rate: p.Rate,
-				WithinMS: s.Within.Milliseconds(), TimeoutMS: p.bound.Milliseconds(), Device: p.device,
+				WithinMS: s.Within.Milliseconds(), TimeoutMS: p.bound.Milliseconds(), Device: p.device, Identify: hidden,
 			})
 			out.own[i], errs[i] = ownResult{p, res, err == nil}, err
 		})

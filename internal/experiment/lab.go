@@ -122,6 +122,8 @@ type cast struct {
 	tunnels map[addr.Noun]string
 	// macs maps the MAC of every machine's every card to the machine.
 	macs map[string]addr.Noun
+	lab  *Lab
+	ways lang.Ways
 }
 
 // part is one machine and its card on the measured network.
@@ -139,18 +141,24 @@ func (l *Lab) cast(service addr.Noun, clients []addr.Noun) (*cast, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not in the topology", service)
 	}
-	c := &cast{service: svc, tunnels: map[addr.Noun]string{}, macs: map[string]addr.Noun{}}
+	c := &cast{service: svc, tunnels: map[addr.Noun]string{}, macs: map[string]addr.Noun{}, lab: l, ways: lang.Routes(l.Topology)}
 	for n, m := range l.Layout.Machines {
 		for _, nic := range m.NICs {
 			c.macs[nic.MAC] = n
 		}
 	}
 	var err error
-	if c.director, err = l.part(svc.Director); err != nil {
+	onVIP := func(m lang.Machine) int { // without a VIP, by firewall mark, any will do
+		if len(svc.VIPs) == 0 {
+			return 0
+		}
+		return cardOn(l.Topology, m, svc.VIPs[0])
+	}
+	if c.director, err = l.part(svc.Director, onVIP); err != nil {
 		return nil, err
 	}
 	for _, n := range clients {
-		p, err := l.part(n)
+		p, err := l.part(n, func(lang.Machine) int { return 0 }) // the one with its addresses
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +168,7 @@ func (l *Lab) cast(service addr.Noun, clients []addr.Noun) (*cast, error) {
 		if slices.ContainsFunc(c.backends, func(p part) bool { return p.noun == r.Backend }) {
 			continue
 		}
-		p, err := l.part(r.Backend)
+		p, err := l.part(r.Backend, func(m lang.Machine) int { return cardWith(m, r.Address) })
 		if err != nil {
 			return nil, err
 		}
@@ -172,14 +180,15 @@ func (l *Lab) cast(service addr.Noun, clients []addr.Noun) (*cast, error) {
 	return c, nil
 }
 
-// part finds a machine's first card.
-func (l *Lab) part(n addr.Noun) (part, error) {
+// part finds a machine and one of its cards.
+func (l *Lab) part(n addr.Noun, card func(lang.Machine) int) (part, error) {
 	m, ok := l.Topology.Machine(n)
 	laid := l.Layout.Machines[n]
 	if !ok || len(m.NICs) == 0 || len(m.NICs) != len(laid.NICs) {
 		return part{}, fmt.Errorf("%s is not in the topology, or its layout has other network cards", n)
 	}
-	return part{noun: n, device: laid.NICs[0].Device, mac: laid.NICs[0].MAC, addresses: m.NICs[0].Addresses}, nil
+	i := card(m)
+	return part{noun: n, device: laid.NICs[i].Device, mac: laid.NICs[i].MAC, addresses: m.NICs[i].Addresses}, nil
 }
 
 // only keeps the first n clients.

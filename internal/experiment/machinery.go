@@ -53,6 +53,19 @@ func newMachinery(lab *Lab, e lang.Experiment, c *cast) (*machinery, error) {
 	return m, nil
 }
 
+// identities are the names by which answers tell who gave them, nil where their
+// MACs do.
+func (m *machinery) identities(c *cast) map[string]string {
+	if !c.hidden() {
+		return nil
+	}
+	out := map[string]string{}
+	for _, p := range c.backends {
+		out[p.noun.String()] = p.noun.String() // as the zones' server-id has it
+	}
+	return out
+}
+
 // process is one load generator of one client.
 type process struct {
 	client addr.Noun

@@ -174,18 +174,60 @@ func TestRunIsInvalid(t *testing.T) {
 	}
 }
 
-// With masquerade the answers come from the director: they belong to no backend
-// by their MAC, and that is no contradiction.
-func TestRunMasqueraded(t *testing.T) {
-	r := runFake(t, func(top *lang.Topology, e *lang.Experiment) {
-		e.Factors = nil
-		top.Services[0].Forward = "masquerade"
-		for i := range top.Services[0].RealServers {
-			top.Services[0].RealServers[i].Tunnel = addr.Noun{}
+// masqueraded lets the director translate the answers, which come from its MAC.
+func masqueraded(top *lang.Topology, e *lang.Experiment) {
+	e.Factors = nil
+	top.Services[0].Forward = masquerade
+	for i := range top.Services[0].RealServers {
+		top.Services[0].RealServers[i].Tunnel = addr.Noun{}
+	}
+}
+
+// routed puts a router between the client and the others.
+func routed(top *lang.Topology, e *lang.Experiment) {
+	e.Factors = nil
+	wan := addr.N(addr.Network, "wan")
+	top.Networks = append(top.Networks, lang.Network{Noun: wan, CIDR: netip.MustParsePrefix("198.18.1.0/24"), MTU: 1500})
+	top.Machines[0].NICs = []lang.NIC{{Network: wan, Addresses: []netip.Addr{ip("198.18.1.128")}}}
+	top.Machines = append(top.Machines, lang.Machine{Noun: router, NICs: []lang.NIC{
+		{Network: wan, Addresses: []netip.Addr{ip("198.18.1.1")}}, {Network: netLAN, Addresses: []netip.Addr{ip("198.18.0.1")}}}})
+}
+
+var router = addr.N(addr.Router, "r")
+
+// TestRunHidden: where the MAC of an answer is the director's or a router's, the
+// answers say themselves who gave them, and each backend is counted by that.
+func TestRunHidden(t *testing.T) {
+	for name, change := range map[string]func(*lang.Topology, *lang.Experiment){"masquerade": masqueraded, "router": routed} {
+		faults := func(f *fakeLab) {
+			f.packet = func(i int) fate { return fate{mute: i == 4} }
+			if name == "router" {
+				f.via = router
+			}
 		}
-	}, func(f *fakeLab) { f.packet = func(i int) fate { return fate{mute: i == 4} } })
-	run, rows, _ := r.only(t)
-	if !run.Valid || run.AnswersOK != 11 || !slices.Equal(run.OutcomeFlags, []string{"not_answered"}) || rows[0].TunnelRxPackets != nil {
-		t.Errorf("%+v", run)
+		r := runFake(t, func(top *lang.Topology, e *lang.Experiment) { change(top, e); e.Load.Sockets = 3 }, faults)
+		run, rows, _ := r.only(t)
+		if !run.Valid || run.AnswersOK != 11 || !slices.Equal(run.OutcomeFlags, []string{"not_answered"}) || (rows[0].TunnelRxPackets == nil) != (name == "masquerade") {
+			t.Errorf("%s: %+v", name, run)
+		}
+		for _, b := range rows {
+			if want := b.NamedRequests; want != 4 || b.AnswersOK < int(want)-1 {
+				t.Errorf("%s: %+v", name, b)
+			}
+		}
+		// An answer that does not say so is nobody's: it is not guessed.
+		faults2 := func(f *fakeLab) { faults(f); f.packet = func(i int) fate { return fate{nameless: i == 4} } }
+		r = runFake(t, change, faults2)
+		if run, _, raw := r.only(t); run.Valid || !strings.Contains(string(raw["notes.txt"]), "1 answers came from ") {
+			t.Errorf("%s: %+v, %s", name, run, raw["notes.txt"])
+		}
+	}
+}
+
+// TestRunPastTheRouter: queries that leave for another machine than the router.
+func TestRunPastTheRouter(t *testing.T) {
+	r := runFake(t, routed, func(f *fakeLab) { f.via = backend(0) })
+	if run, _, raw := r.only(t); !slices.Contains(run.OutcomeFlags, FlagPastDirector) || !strings.Contains(string(raw["notes.txt"]), "queries went to backend.ns[0]") {
+		t.Errorf("%+v, %s", run, raw["notes.txt"])
 	}
 }

@@ -29,6 +29,7 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 	type neighbour struct {
 		client addr.Noun
 		vip    netip.Addr
+		want   hop
 		entry  *client.Future[proto.Neigh]
 	}
 	var entries []neighbour
@@ -38,7 +39,8 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 		ping(b, c.director.addresses[0])
 		for _, vip := range c.targets(s) {
 			ping(b, vip)
-			entries = append(entries, neighbour{p.noun, vip, client.Add(b, proto.NeighRead, proto.NeighRef{Address: vip, Dev: p.device})})
+			want := c.hop(p, c.target(s).noun, vip)
+			entries = append(entries, neighbour{p.noun, vip, want, client.Add(b, proto.NeighRead, proto.NeighRef{Address: want.address, Dev: p.device})})
 		}
 	}
 	warm := map[addr.Noun]*client.Future[proto.QueryAnswer]{}
@@ -62,7 +64,7 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 	}
 	var failed []string
 	for _, e := range entries {
-		if wrong := c.believes(e.client, e.vip, e.entry.Value().MAC, c.target(s)); wrong != "" {
+		if wrong := c.believes(e.client, e.vip, e.entry.Value().MAC, e.want); wrong != "" {
 			failed = append(failed, wrong)
 		}
 	}

@@ -179,15 +179,16 @@ func (p *prover) neighbours(ctx context.Context, order []int) error {
 	for _, c := range p.cast.clients {
 		for _, vip := range p.cast.service.VIPs {
 			var b client.Batch
+			want := p.cast.hop(c, p.cast.director.noun, vip)
 			ping(&b, vip)
-			entry := client.Add(&b, proto.NeighRead, proto.NeighRef{Address: vip, Dev: c.device})
+			entry := client.Add(&b, proto.NeighRead, proto.NeighRef{Address: want.address, Dev: c.device})
 			if err := p.lab.send(ctx, c.noun, &b); err != nil && !answered(err) {
 				return err
 			} else if err != nil {
 				return vipSilent(c, vip, p.cast.director.noun, err)
 			}
-			if mac := entry.Value().MAC; mac != p.cast.director.mac {
-				return vipStolen(c, vip, mac, p.cast)
+			if mac := entry.Value().MAC; mac != want.mac {
+				return vipStolen(c, want, mac, p.cast)
 			}
 		}
 	}

@@ -24,11 +24,14 @@ func vipSilent(c part, vip netip.Addr, director addr.Noun, cause error) error {
 	return f
 }
 
-func vipStolen(c part, vip netip.Addr, mac string, all *cast) error {
-	thief := all.owner(mac)
+func vipStolen(c part, want hop, mac string, all *cast) error {
+	thief, right := all.owner(mac), want.noun.String()
+	if want.noun.Kind == addr.Director {
+		right = "the director " + right
+	}
 	f := diag.Fail(nil, "Somebody else answers ARP for the VIP",
 		"On every backend set net.ipv4.conf.all.arp_ignore=1 and net.ipv4.conf.all.arp_announce=2; then queries go through the director.",
-		"%s has %s as the neighbour for %s. That is %s; the director %s is %s.", c.noun, mac, vip, thief, all.director.noun, all.director.mac)
+		"%s has %s as the neighbour for %s. That is %s; %s is %s.", c.noun, mac, want.address, thief, right, want.mac)
 	f.Diagnostic = f.Diagnostic.For(thief)
 	return f
 }

@@ -157,7 +157,7 @@ func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 	from, okFrom := t.Machine(tun.From)
 	to, okTo := t.Machine(tun.To)
 	if okFrom && okTo {
-		tun.Remote, tun.Local = facing(from, to)
+		tun.Remote, tun.Local = t.facing(from, to)
 	}
 	return tun
 }
@@ -165,20 +165,6 @@ func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 func keyName(k addr.Key) string {
 	s, _ := k.AsName()
 	return s
-}
-
-// facing returns the addresses by which two machines see each other: on the
-// first network that they share, else their primary ones (a router is between
-// them).
-func facing(a, b Machine) (ofA, ofB netip.Addr) {
-	for _, na := range a.NICs {
-		for _, nb := range b.NICs {
-			if na.Network == nb.Network && len(na.Addresses) > 0 && len(nb.Addresses) > 0 {
-				return na.Addresses[0], nb.Addresses[0]
-			}
-		}
-	}
-	return a.primary(), b.primary()
 }
 
 // primary is Address without a panic for a machine that is broken.

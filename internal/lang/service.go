@@ -82,7 +82,7 @@ func (e *evaluator) realServers(t *Topology, r *reader, s Service) []RealServer 
 		rs := like
 		rs.Backend = n
 		if m, ok := t.Machine(n); ok {
-			_, rs.Address = facing(director, m)
+			_, rs.Address = t.facing(director, m)
 		}
 		if tun, ok := leading[n]; ok {
 			rs.Tunnel, rs.Address = tun.Noun, tun.Local

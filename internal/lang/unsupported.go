@@ -21,25 +21,12 @@ func Unsupported(t *Topology) diag.Diagnostics {
 		out = append(out, diag.Errorf("Not in this version", remedy, "%s: %s cannot be carried out yet.", n, what).
 			At(t.Place(n, arg, block)).For(n.String()))
 	}
-	for i, n := range t.Networks {
-		if i > 0 {
-			say(n.Noun, "cidr", n.Range, "a second network", "Put all machines on one network.")
-		}
-	}
-	for _, m := range t.Machines {
-		if m.Noun.Kind == addr.Router {
-			say(m.Noun, "", m.Range, "a router", "Put all machines on one network.")
-		}
-	}
 	for _, i := range t.Images {
 		if i.OwnKernel() {
 			say(i.Noun, "kernel", i.Range, "a kernel of your own", "Name a Debian package with a kernel.")
 		}
 	}
 	for _, s := range t.Services {
-		if s.Forward == "masquerade" {
-			say(s.Noun, "forward", s.Range, `forward = "masquerade"`, `Write forward = "tunnel" or "direct".`)
-		}
 		if s.FWMark != 0 {
 			say(s.Noun, "fwmark", s.Range, "a service by firewall mark", "Use vips = [...] and a port.")
 		}

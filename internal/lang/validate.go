@@ -16,6 +16,7 @@ type rules struct {
 	d      defects
 	values map[string][]diag.Value
 	out    diag.Diagnostics
+	ways   Ways            // nil before they are looked for
 	told   map[string]bool // by place and summary, where instances would repeat a mistake
 }
 
@@ -33,6 +34,7 @@ func validate(t *Topology, d defects, values map[string][]diag.Value) diag.Diagn
 	r.zones()
 	r.tunnels()
 	r.services()
+	r.routes()
 	r.images()
 	r.circles()
 	for _, x := range t.Experiments {
@@ -140,9 +142,9 @@ func (r *rules) tunnels() {
 				"%s leads from %s to %s, as %s does.", tun.Noun, tun.From, tun.To, by)
 		}
 		first[ends{tun.From, tun.To}] = tun.Noun
-		if !share(from, to) && !r.hasRouter() && !r.d.noun(from.Noun) && !r.d.noun(to.Noun) {
+		if !r.d.noun(from.Noun) && !r.d.noun(to.Noun) && tun.Local.IsValid() && !r.finds(from, tun.Local) {
 			r.fail(tun.Noun, "to", tun.Range, "No way for the tunnel", "Put both on one network, or a router between their networks.",
-				"%s and %s share no network and there is no router.", tun.From, tun.To)
+				"%s and %s share no network, and no router leads from one to the other.", tun.From, tun.To)
 		}
 	}
 }
@@ -166,15 +168,6 @@ func share(a, b Machine) bool {
 			if na.Network == nb.Network {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-func (r *rules) hasRouter() bool {
-	for _, m := range r.t.Machines {
-		if m.Noun.Kind == addr.Router {
-			return true
 		}
 	}
 	return false

@@ -53,11 +53,15 @@ func (r *rules) clients(x Experiment, s Service) {
 		}
 		seen[n] = true
 		m, ok := r.t.Machine(n)
-		if !ok || r.d.noun(n) || r.hasRouter() {
+		if !ok || r.d.noun(n) {
 			continue
 		}
 		for _, ip := range s.VIPs {
-			if _, on := r.on(m, ip); !on {
+			if way, ok := r.way(m, ip); ok && way.NIC > 0 {
+				r.fail(x.Noun, "clients", x.Range, "Not by the first NIC", fmt.Sprintf("Put the nic block with the way to the VIP first in %s.", n.Block()),
+					"%s sends from the address of its first NIC, but its way to the VIP %s of %s leaves by another one.", n, ip, s.Noun)
+				break
+			} else if !ok {
 				r.fail(x.Noun, "clients", x.Range, "Client out of reach", fmt.Sprintf("Give %s a NIC on the VIP's network, or put a router between.", n.Block()),
 					"%s is on %s and cannot reach the VIP %s of %s.", n, r.cidrs(m), ip, s.Noun)
 				break

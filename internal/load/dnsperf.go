@@ -7,6 +7,8 @@ import (
 	"path"
 	"strconv"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 // MaxSockets is how many sockets one thread of dnsperf handles; 2.11 and newer
@@ -26,6 +28,8 @@ type DNSPerf struct {
 	Timeout   time.Duration
 	// Outstanding is dnsperf's -q, 0 = its default of 100.
 	Outstanding int
+	// Identify asks for the server's identity with each query (NSID, RFC 5001).
+	Identify bool
 	// Dir is where the query files go in the guest.
 	Dir string
 }
@@ -109,6 +113,11 @@ func (d DNSPerf) arguments(j *Job, processes int) error {
 	}
 	if d.Outstanding > 0 {
 		j.Args = append(j.Args, "-q", strconv.Itoa(d.Outstanding))
+	}
+	if d.Identify {
+		// dnsperf takes no option without a value; what a server does with one that
+		// should be empty is the server's business (RFC 5001, 2.1), and named ignores it.
+		j.Args = append(j.Args, "-e", "-E", fmt.Sprintf("%d:00", dns.EDNS0NSID))
 	}
 	if d.Rate > 0 {
 		share := math.Round(d.Rate / float64(processes)) // 2.10 takes whole numbers only

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"encoding/hex"
 	"io"
 	"net/netip"
 	"slices"
@@ -54,7 +55,7 @@ type Query struct {
 	Latency     time.Duration
 	Rcode       string // NOERROR
 	Source      netip.Addr
-	Backend     string // the node by the answer's MAC, or the MAC itself
+	Backend     string // the node by the answer's NSID or MAC, or the MAC itself
 	Duplicates  int    // further answers
 	QueryBytes  int    // IP packet
 	AnswerBytes int    // IP packet
@@ -70,6 +71,11 @@ type MatchSpec struct {
 	// Nodes are the machines by MAC, lower case with colons: backend.ns[0],
 	// director.lb.
 	Nodes map[string]string
+	// Identities are the backends by the identity that they give of themselves
+	// (NSID), for networks where the MAC of an answer is a router's. nil = the MAC
+	// says who answered; else an answer without one of these is nobody's but the
+	// machine's that it came from.
+	Identities map[string]string
 }
 
 // Matched is what a capture at a client's NIC shows.
@@ -226,6 +232,30 @@ func (m *matcher) node(mac string) string {
 	return mac
 }
 
+// sender is who gave an answer.
+func (m *matcher) sender(f *frame, msg *dns.Msg) string {
+	if n := m.spec.Identities[NSID(msg)]; n != "" {
+		return n
+	}
+	return m.node(f.srcMAC)
+}
+
+// NSID is the name server identifier of an answer (RFC 5001), "" when it has none.
+func NSID(msg *dns.Msg) string {
+	opt := msg.IsEdns0()
+	if opt == nil {
+		return ""
+	}
+	for _, o := range opt.Option {
+		if id, ok := o.(*dns.EDNS0_NSID); ok {
+			if b, err := hex.DecodeString(id.Nsid); err == nil {
+				return string(b)
+			}
+		}
+	}
+	return ""
+}
+
 func (m *matcher) answer(f *frame, msg *dns.Msg, k queryKey) {
 	q := m.waiting(m.open[k], f)
 	if q == nil {
@@ -240,7 +270,7 @@ func (m *matcher) answer(f *frame, msg *dns.Msg, k queryKey) {
 	if q.Outcome == WrongSource { // the answer from elsewhere was one too many
 		q.Duplicates++
 	}
-	q.Outcome, q.Latency, q.Source, q.Backend = outcome, f.time.Sub(q.Time), f.src.Addr(), m.node(f.srcMAC)
+	q.Outcome, q.Latency, q.Source, q.Backend = outcome, f.time.Sub(q.Time), f.src.Addr(), m.sender(f, msg)
 	q.Rcode, q.AnswerBytes = RcodeName(msg.Rcode), f.ipBytes
 }
 

@@ -53,7 +53,7 @@ func (b *builder) sysctl(m lang.Machine) {
 			values["net.ipv4.conf."+nic.Device+".send_redirects"] = "0"
 		}
 	}
-	if slices.ContainsFunc(b.t.Services, func(s lang.Service) bool { return s.Director == m.Noun && s.Forward == masquerade }) {
+	if b.t.Forwards(m.Noun) {
 		values["net.ipv4.ip_forward"] = "1"
 	}
 	for name, v := range m.Sysctl {

@@ -44,5 +44,6 @@ func (b *builder) machine(m lang.Machine) {
 		Attrs: d.Value(), DependsOn: networks, ReplacedBy: networks,
 	})
 	b.links(m)
+	b.routes(m)
 	b.sysctl(m)
 }

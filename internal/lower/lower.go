@@ -7,8 +7,8 @@
 //
 //	network → domain → links → sysctl → tunnels (VIP) → named → service
 //
-// A machine becomes <machine>/domain with <machine>/sysctl and
-// <machine>/link.<device> inside; a tunnel becomes the device at its far end
+// A machine becomes <machine>/domain with <machine>/sysctl, <machine>/link.<device>
+// and, for each network that is not its own, <machine>/route.<network> inside; a tunnel becomes the device at its far end
 // (LVS-TUN's director needs none: IPVS writes the outer header itself,
 // net/netfilter/ipvs/ip_vs_xmit.c); a backend's zones become <backend>/dns; a
 // service becomes <service>/ipvs on its director.
@@ -53,7 +53,7 @@ func ConsolePath(labDir string, machine addr.Noun) string {
 // address. An error says that the layout belongs to another topology or that
 // the topology refers to something that it does not have.
 func Resources(t *lang.Topology, l *topo.Layout, o Options) ([]provider.Resource, error) {
-	b := &builder{t: t, l: l, o: o, index: newIndex(t)}
+	b := &builder{t: t, l: l, o: o, index: newIndex(t), ways: lang.Routes(t)}
 	if err := b.complete(); err != nil {
 		return nil, err
 	}
@@ -124,10 +124,12 @@ func (b *builder) complete() error {
 
 type builder struct {
 	index
-	t   *lang.Topology
-	l   *topo.Layout
-	o   Options
-	out []provider.Resource
+	t *lang.Topology
+	l *topo.Layout
+	o Options
+	// ways are the routes of each machine.
+	ways lang.Ways
+	out  []provider.Resource
 }
 
 func (b *builder) add(r provider.Resource) {

@@ -74,10 +74,10 @@ func (b *builder) service(s lang.Service) {
 		}
 	}
 	v.Services = b.virtuals(s)
-	deps := append(b.linksOf(s.Director), sysctlOf(s.Director))
+	deps := append(append(b.linksOf(s.Director), sysctlOf(s.Director)), b.routesOf(s.Director)...)
 	var later []addr.Resource
 	for _, r := range s.RealServers {
-		later = append(later, b.linksOf(r.Backend)...)
+		later = append(append(later, b.linksOf(r.Backend)...), b.routesOf(r.Backend)...)
 		if !r.Tunnel.IsZero() {
 			later = append(later, tunnelOf(r.Tunnel))
 		}

@@ -28,7 +28,7 @@ func (g *generator) questions(lines []byte) error {
 		packet := made[text[n]]
 		if packet == nil {
 			var err error
-			if packet, err = message(name, kind); err != nil {
+			if packet, err = message(name, kind, g.spec.Identify); err != nil {
 				return fmt.Errorf("%w: line %d: %w", ErrSpec, n+1, err)
 			}
 			made[text[n]] = packet
@@ -40,8 +40,9 @@ func (g *generator) questions(lines []byte) error {
 	return nil
 }
 
-// message is a query without EDNS, as dnsperf sends it: recursion desired, id 0.
-func message(name, kind string) ([]byte, error) {
+// message is a query as dnsperf sends it: recursion desired, id 0, without EDNS
+// unless the server is to identify itself.
+func message(name, kind string, identify bool) ([]byte, error) {
 	t, ok := dns.StringToType[kind]
 	if !ok {
 		return nil, fmt.Errorf("unknown record type %q", kind)
@@ -49,6 +50,10 @@ func message(name, kind string) ([]byte, error) {
 	m := new(dns.Msg)
 	m.SetQuestion(name, t)
 	m.Id = 0
+	if identify {
+		m.SetEdns0(dns.DefaultMsgSize, false)
+		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_NSID{Code: dns.EDNS0NSID}}
+	}
 	return m.Pack()
 }
 
@@ -63,6 +68,15 @@ func withID(packet []byte, id uint16, tcp bool) []byte {
 	out = append(out, packet...)
 	binary.BigEndian.PutUint16(out[at:], id)
 	return out
+}
+
+// identity is who an answer says that it is from, "" when it does not say.
+func identity(b []byte) string {
+	m := new(dns.Msg)
+	if m.Unpack(b) != nil {
+		return ""
+	}
+	return load.NSID(m)
 }
 
 // take reads a message that came to a source port. What answers no query is
@@ -90,7 +104,9 @@ func (g *generator) take(port uint16, b []byte, at time.Time) {
 		return
 	}
 	a.Source, a.Latency, a.Rcode, a.Truncated = g.spec.Server.Addr(), at.Sub(a.Sent), load.RcodeName(int(h.RCode)), h.Truncated
-	a.Backend = g.watch.sender(port, h.ID, g.spec.Protocol == "tcp")
+	if a.Backend = g.watch.sender(port, h.ID, g.spec.Protocol == "tcp"); g.spec.Identify {
+		a.Backend = identity(b)
+	}
 	if a.Result == load.TimedOut || a.Latency > g.within {
 		if a.Result == "" {
 			g.decide(n, load.TimedOut)

@@ -92,6 +92,9 @@ type DNSLoadSpec struct {
 	TimeoutMS int64 `json:"timeout_ms"`
 	// Device is where the MAC addresses of answers are read; "" = they are not.
 	Device string `json:"device,omitempty"`
+	// Identify asks for the server's identity with each query (NSID, RFC 5001); it
+	// is the backend of the record then, and not the MAC.
+	Identify bool `json:"identify,omitempty"`
 }
 
 // DNSLoadResult is what the generator did.

@@ -1,17 +1,11 @@
 network "lan" { cidr = "198.18.0.0/24" }
-network "wan" { cidr = "198.18.1.0/24" }
 
 image "mine" { kernel = "./bzImage" }
 
 client "c" {
   boot  = "restore"
   image = image.mine
-  nic { network = network.wan }
-}
-
-router "r" {
   nic { network = network.lan }
-  nic { network = network.wan }
 }
 
 director "lb" {
@@ -41,13 +35,6 @@ service "dns" {
     backends = backend.ns
     tunnel   = tunnel.t
   }
-}
-
-service "masq" {
-  director = director.lb
-  vip      = "198.18.0.102"
-  forward  = "masquerade"
-  real_server { backends = backend.ns }
 }
 
 experiment "x" {
