@@ -37,6 +37,8 @@ func TestAccSymptoms(t *testing.T) {
 		t.Errorf("a symptom by other hands: %s", r)
 	}
 	s.must(0, time.Minute, "apply", "--auto-approve", "lab.hcl")
+	// The client may have learnt the other MAC, which no setting takes from it.
+	s.must(0, time.Minute, "exec", "client.probe", "--", "ip", "neigh", "flush", "dev", "wire")
 
 	cmd, out, _ := s.start("doctor", "--inject", "rp-filter", "lab.hcl")
 	out.await(t, "planting rp-filter", time.Minute)

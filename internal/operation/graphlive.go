@@ -1,8 +1,10 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/plan/graph"
@@ -78,8 +80,8 @@ func (r reality) conditions(wanted []provider.Resource) map[addr.Resource]condit
 }
 
 // ofNouns gives every block the worst condition that one of its resources has; of
-// two that are equally bad, that of the first resource, so that the drawing of a
-// lab is always the same.
+// those that are equally bad, that of the first resource which did not just go with
+// another one, so that the cause is shown, and a lab is always drawn the same.
 func ofNouns(found map[addr.Resource]condition) map[addr.Noun]condition {
 	if found == nil {
 		return nil
@@ -92,9 +94,14 @@ func ofNouns(found map[addr.Resource]condition) map[addr.Noun]condition {
 	worst := map[addr.Noun]condition{}
 	for _, r := range all {
 		c := found[r]
-		if w, seen := worst[r.Noun]; !seen || slices.Index(fromBestToWorst, c.State) > slices.Index(fromBestToWorst, w.State) {
+		w, seen := worst[r.Noun]
+		rank := cmp.Compare(slices.Index(fromBestToWorst, c.State), slices.Index(fromBestToWorst, w.State))
+		if !seen || rank > 0 || rank == 0 && followed(w) && !followed(c) {
 			worst[r.Noun] = c
 		}
 	}
 	return worst
 }
+
+// followed reports whether something is gone only because another thing is.
+func followed(c condition) bool { return strings.HasPrefix(c.Reason, "gone with ") }

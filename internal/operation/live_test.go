@@ -231,6 +231,10 @@ func TestConditions(t *testing.T) {
 	backend := addr.N(addr.Backend, "ns")
 	dns, vm := addr.Resource{Noun: backend, Part: "dns"}, addr.Resource{Noun: backend, Part: "domain"}
 	nouns := ofNouns(map[addr.Resource]condition{vm: {State: liveAsRecorded}, dns: {liveGone, "named does not run"}})
+	cause := condition{liveGone, "it was killed"}
+	if got := ofNouns(map[addr.Resource]condition{dns: {liveGone, "gone with backend.ns/domain"}, vm: cause})[backend]; got != cause {
+		t.Errorf("the cause is not shown: %+v", got)
+	}
 	if got := nouns[vm.Noun]; got != (condition{liveGone, "named does not run"}) || len(nouns) != 1 {
 		t.Errorf("%+v", nouns)
 	}
