@@ -43,9 +43,6 @@ type Manifest struct {
 	// [OrderShuffle]: decided by the blocks that the study had at first, and kept
 	// when some are added.
 	BlockOrder map[string]string `json:"block_order,omitempty"`
-	// Shard is "i/n" when the result holds the i-th of n shares of the study's
-	// blocks, "" = all of them.
-	Shard string `json:"shard,omitempty"`
 	// Sessions are the applies that made the runs, in their order.
 	Sessions []Session `json:"sessions,omitempty"`
 	// Isolation is experiment → what was made anew before each of its runs:

@@ -184,9 +184,9 @@ func Partials(resultsDir, lab string) ([]string, error) {
 }
 
 // Find returns the newest sealed result of the lab that belongs to the study,
-// or "" when there is none; shard is the share of its blocks, "" = all of them.
+// or "" when there is none.
 // Results that cannot be read are passed over.
-func Find(ctx context.Context, resultsDir, lab, study, shard string) (string, error) {
+func Find(ctx context.Context, resultsDir, lab, study string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(resultsDir, lab))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -208,7 +208,7 @@ func Find(ctx context.Context, resultsDir, lab, study, shard string) (string, er
 			continue
 		}
 		m, err := ParseManifest(data)
-		if err != nil || m.Study != study || m.Shard != shard || m.Partial != "" {
+		if err != nil || m.Study != study || m.Partial != "" {
 			continue
 		}
 		if t := m.StartedAt.UnixNano(); best == "" || t > bestTime {

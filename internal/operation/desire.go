@@ -62,7 +62,6 @@ func (st *study) trials(images []string, accelerator string) (trialList, error) 
 // lay is [study.lay] with this apply's images and accelerator, for its share.
 func (a *applying) lay(f foundation) (trialList, error) {
 	list, err := a.study.lay(a.digests(), string(a.accel), f)
-	list.trials = slices.DeleteFunc(list.trials, func(t experiment.Trial) bool { return !a.opts.Shard.has(t.Block) })
 	return list, err
 }
 

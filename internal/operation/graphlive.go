@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/plan/graph"
@@ -27,6 +26,8 @@ var fromBestToWorst = []string{liveAsRecorded, liveLeftOver, liveNotMade, liveCh
 type condition struct {
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
+	// follows says that it went with what it is within: that is the cause.
+	follows bool
 }
 
 func (c condition) look() graph.Look {
@@ -76,6 +77,12 @@ func (r reality) conditions(wanted []provider.Resource) map[addr.Resource]condit
 	for g, why := range r.gone {
 		found[g] = condition{State: liveGone, Reason: why}
 	}
+	for _, e := range r.existing {
+		if c := found[e.Addr]; c.State == liveGone && found[e.Within].State == liveGone {
+			c.follows = true
+			found[e.Addr] = c
+		}
+	}
 	return found
 }
 
@@ -96,12 +103,9 @@ func ofNouns(found map[addr.Resource]condition) map[addr.Noun]condition {
 		c := found[r]
 		w, seen := worst[r.Noun]
 		rank := cmp.Compare(slices.Index(fromBestToWorst, c.State), slices.Index(fromBestToWorst, w.State))
-		if !seen || rank > 0 || rank == 0 && followed(w) && !followed(c) {
+		if !seen || rank > 0 || rank == 0 && w.follows && !c.follows {
 			worst[r.Noun] = c
 		}
 	}
 	return worst
 }
-
-// followed reports whether something is gone only because another thing is.
-func followed(c condition) bool { return strings.HasPrefix(c.Reason, "gone with ") }

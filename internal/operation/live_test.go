@@ -219,7 +219,7 @@ func TestConditions(t *testing.T) {
 	changed, gone, missing := up[0].Addr, up[1].Addr, up[2].Addr
 	r := reality{have: append(up[3:], up[0], plan.Existing{Addr: old}), changed: []addr.Resource{changed}, gone: map[addr.Resource]string{gone: "it has ended"}}
 	found := r.conditions(l.wanted)
-	want := map[addr.Resource]condition{changed: {State: liveChanged}, gone: {liveGone, "it has ended"}, missing: {State: liveNotMade}, old: {State: liveLeftOver}, up[3].Addr: {State: liveAsRecorded}}
+	want := map[addr.Resource]condition{changed: {State: liveChanged}, gone: {State: liveGone, Reason: "it has ended"}, missing: {State: liveNotMade}, old: {State: liveLeftOver}, up[3].Addr: {State: liveAsRecorded}}
 	for a, w := range want {
 		if found[a] != w {
 			t.Errorf("%s: %+v, want %+v", a, found[a], w)
@@ -230,12 +230,16 @@ func TestConditions(t *testing.T) {
 	}
 	backend := addr.N(addr.Backend, "ns")
 	dns, vm := addr.Resource{Noun: backend, Part: "dns"}, addr.Resource{Noun: backend, Part: "domain"}
-	nouns := ofNouns(map[addr.Resource]condition{vm: {State: liveAsRecorded}, dns: {liveGone, "named does not run"}})
-	cause := condition{liveGone, "it was killed"}
-	if got := ofNouns(map[addr.Resource]condition{dns: {liveGone, "gone with backend.ns/domain"}, vm: cause})[backend]; got != cause {
+	nouns := ofNouns(map[addr.Resource]condition{vm: {State: liveAsRecorded}, dns: {State: liveGone, Reason: "named does not run"}})
+	went := reality{existing: []plan.Existing{{Addr: vm}, {Addr: dns, Within: vm}}, gone: map[addr.Resource]string{vm: "it was killed", dns: "gone with it"}}.conditions(nil)
+	if went[vm].follows || !went[dns].follows {
+		t.Errorf("what follows what: %+v", went)
+	}
+	cause := condition{State: liveGone, Reason: "it was killed"}
+	if got := ofNouns(map[addr.Resource]condition{dns: {State: liveGone, Reason: "gone with backend.ns/domain", follows: true}, vm: cause})[backend]; got != cause {
 		t.Errorf("the cause is not shown: %+v", got)
 	}
-	if got := nouns[vm.Noun]; got != (condition{liveGone, "named does not run"}) || len(nouns) != 1 {
+	if got := nouns[vm.Noun]; got != (condition{State: liveGone, Reason: "named does not run"}) || len(nouns) != 1 {
 		t.Errorf("%+v", nouns)
 	}
 }

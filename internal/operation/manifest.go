@@ -50,7 +50,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 	for _, e := range a.study.topology.Experiments {
 		m.Seeds[e.Noun.Name()], m.Isolation[e.Noun.Name()] = e.Seed, e.Isolation
 	}
-	m.RunOrder, m.Shard, m.BlockOrder = a.made, a.opts.Shard.String(), map[string]string{}
+	m.RunOrder, m.BlockOrder = a.made, map[string]string{}
 	for name, squares := range a.list.squares {
 		m.BlockOrder[name] = artifact.OrderShuffle
 		if squares {

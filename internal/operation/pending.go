@@ -35,7 +35,7 @@ func (a *applying) pendingTrials(ctx context.Context) error {
 		}
 		return nil
 	}
-	sealed, err := artifact.Find(ctx, a.opts.Results, a.study.config.LabName(), a.list.hash, a.opts.Shard.String())
+	sealed, err := artifact.Find(ctx, a.opts.Results, a.study.config.LabName(), a.list.hash)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,9 @@ func (a *applying) continueFrom(ctx context.Context, dir, sealed string) (bool, 
 		return false, nil // what cannot be read says nothing
 	}
 	m := head.Manifest()
-	if m.Study != a.list.hash || m.Shard != a.opts.Shard.String() {
+	if m.Study != a.list.hash {
 		if sealed == "" {
-			a.left(dir, "it is of another study, or of another share of its blocks")
+			a.left(dir, "it is of another study")
 		}
 		return false, nil
 	}
@@ -156,8 +156,6 @@ func (a *applying) addTo(sealed string) error {
 	case why != "":
 	case len(a.list.without(have)) > 0:
 		why = "it has holes, not only too few blocks"
-	case a.opts.Shard.of > 1 && len(a.study.topology.Experiments) > 1:
-		why = "shares of several experiments cannot be added to"
 	}
 	if why != "" {
 		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s lacks %d of %d runs; they are all made anew, in a result of their own: %s.",

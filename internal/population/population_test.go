@@ -10,10 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/lang"
-	"github.com/lvslab/lvslab/internal/topo"
+	"github.com/lvslab/lvslab/plan/labtest"
 )
 
 // lab is a topology with holes for the director, the service and the population.
@@ -51,21 +50,11 @@ population "p" {
 
 func topology(t testing.TB, text string) *lang.Topology {
 	t.Helper()
-	fail := func(ds diag.Diagnostics) {
-		t.Helper()
-		if ds.HasErrors() {
-			t.Fatal(ds.Err())
-		}
+	top, err := labtest.Resolve(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	config, ds := lang.Parse(lang.Source{Name: "page", Files: []lang.File{{Name: "lab.hcl", Bytes: []byte(text)}}})
-	fail(ds)
-	skeleton, ds := config.Skeleton(lang.Inputs{})
-	fail(ds)
-	addresses, ds := topo.Assign(skeleton, nil)
-	fail(ds)
-	out, ds := config.Resolve(skeleton, addresses)
-	fail(ds)
-	return out
+	return top
 }
 
 // town is a topology that a random population may be put into.

@@ -12,12 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/golden"
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
 	"github.com/lvslab/lvslab/internal/lang"
-	"github.com/lvslab/lvslab/internal/topo"
+	"github.com/lvslab/lvslab/plan/labtest"
 	"github.com/lvslab/lvslab/topologies"
 )
 
@@ -73,21 +72,11 @@ experiment "x" {
 
 func topology(t testing.TB, text string) *lang.Topology {
 	t.Helper()
-	fail := func(ds diag.Diagnostics) {
-		t.Helper()
-		if ds.HasErrors() {
-			t.Fatal(ds.Err())
-		}
+	top, err := labtest.Resolve(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	config, ds := lang.Parse(lang.Source{Name: "page", Files: []lang.File{{Name: "lab.hcl", Bytes: []byte(text)}}})
-	fail(ds)
-	skeleton, ds := config.Skeleton(lang.Inputs{})
-	fail(ds)
-	addresses, ds := topo.Assign(skeleton, nil)
-	fail(ds)
-	out, ds := config.Resolve(skeleton, addresses)
-	fail(ds)
-	return out
+	return top
 }
 
 // of predicts the experiment of a topology. The language refuses twos, which

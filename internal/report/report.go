@@ -49,7 +49,6 @@ type Conditions struct {
 	Study            string                       `json:"study"`
 	Lineage          string                       `json:"lineage"`
 	Parent           string                       `json:"parent,omitempty"`   // name of the result that this one adds blocks to
-	Shard            string                       `json:"shard,omitempty"`    // the share of the blocks, as 1/2
 	Sessions         int                          `json:"sessions,omitempty"` // applies that made the runs of this result, when there were several
 	Partial          string                       `json:"partial,omitempty"`
 	StartedAt        string                       `json:"started_at"` // RFC 3339, UTC
@@ -100,7 +99,7 @@ type Step struct {
 func Build(in Input) Summary {
 	m := in.Manifest
 	s := Summary{SchemaVersion: SchemaVersion, Lab: m.Lab, Description: in.Description, Result: m.Run, Checks: in.Checks,
-		Conditions: Conditions{Study: m.Study, Lineage: m.Lineage, Parent: m.Parent.Name(), Shard: m.Shard, Partial: m.Partial,
+		Conditions: Conditions{Study: m.Study, Lineage: m.Lineage, Parent: m.Parent.Name(), Partial: m.Partial,
 			Accelerator: m.Accelerator, Versions: m.Versions, Images: m.Images, TopologySHA256: m.Topology, Seeds: m.Seeds,
 			Isolation: m.Isolation, Sysctls: m.Sysctls, DestinationOrder: m.DestinationOrder, Addresses: m.Addresses, Timings: m.Timings}}
 	if !m.StartedAt.IsZero() {

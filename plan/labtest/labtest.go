@@ -36,6 +36,17 @@ type lowered struct {
 	addresses map[string]netip.Addr
 }
 
+// Resolve reads a topology's text and lays its addresses out, as for a lab that
+// does not exist yet.
+func Resolve(text string) (*lang.Topology, error) {
+	t, err := Read(text)
+	if err != nil {
+		return nil, err
+	}
+	top, _, err := t.resolve(nil)
+	return top, err
+}
+
 // Read reads a topology's text.
 func Read(text string) (*Topology, error) {
 	c, ds := lang.Parse(lang.BuiltinSource("lab", []byte(text)))
@@ -63,13 +74,9 @@ func (t *Topology) Lower(lineage string, prior map[string]netip.Addr) ([]provide
 }
 
 func (t *Topology) lower(lineage string, prior map[string]netip.Addr) ([]provider.Resource, map[string]netip.Addr, error) {
-	addresses, ds := topo.Assign(t.skeleton, prior)
-	if ds.HasErrors() {
-		return nil, nil, ds.Err()
-	}
-	top, ds := t.config.Resolve(t.skeleton, addresses)
-	if ds.HasErrors() {
-		return nil, nil, ds.Err()
+	top, addresses, err := t.resolve(prior)
+	if err != nil {
+		return nil, nil, err
 	}
 	layout, err := topo.Lay(top, lineage)
 	if err != nil {
@@ -80,6 +87,18 @@ func (t *Topology) lower(lineage string, prior map[string]netip.Addr) ([]provide
 		Guests: map[addr.Noun]lower.Guest{{}: {Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs"}},
 	})
 	return rs, addresses, err
+}
+
+func (t *Topology) resolve(prior map[string]netip.Addr) (*lang.Topology, map[string]netip.Addr, error) {
+	addresses, ds := topo.Assign(t.skeleton, prior)
+	if ds.HasErrors() {
+		return nil, nil, ds.Err()
+	}
+	top, ds := t.config.Resolve(t.skeleton, addresses)
+	if ds.HasErrors() {
+		return nil, nil, ds.Err()
+	}
+	return top, addresses, nil
 }
 
 // Demo returns the text of the demonstration's topology with edits: pairs of what
