@@ -16,7 +16,7 @@ PACKAGES := qemu-system-x86 libvirt-daemon libvirt-daemon-driver-qemu \
 # firewall rules with, and OpenSSH's client for the configuration written for it.
 TEST_PACKAGES := gcc libc6-dev bind9-utils iptables openssh-client
 
-.PHONY: all setup setup-test build agent demo test test-unit test-acc soak fuzz bench lint clean
+.PHONY: all setup setup-test build agent demo test test-unit test-acc test-long soak fuzz bench lint clean
 
 all: build
 
@@ -56,6 +56,10 @@ test-unit: agent setup-test ## pure tests, with the race detector; then every cr
 # One package at a time: the labs of two packages would fight for two cores.
 test-acc: setup-test build ## tests that boot real virtual machines under emulation
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^TestAcc' ./...
+
+# The long suite: every topology of the library and what else takes minutes.
+test-long: setup-test build ## the tests that boot virtual machines for minutes
+	LVSLAB_ACC=1 LVSLAB_LONG=1 $(GO) test -v -count=1 -p 1 -timeout 120m -run '^TestAccLong' ./...
 
 # SOAK kills at random moments, beside the seven of the study. LVSLAB_SEED=N
 # repeats the moments of an earlier run, which has printed it.
