@@ -20,7 +20,8 @@ type author struct {
 
 type standing struct {
 	key, proto, vip, mark, scheduler string
-	have                             []int // last bytes of the destinations
+	have                             []int       // last bytes of the destinations
+	ports                            map[int]int // theirs
 	// forward is how packets reach each of them. It stays: flows of a destination
 	// whose method is changed are sent to nobody, see docs/findings.md.
 	forward map[int]string
@@ -55,7 +56,7 @@ func (a *author) write(format string, args ...any) {
 }
 
 func (a *author) service(i int) {
-	s := &standing{vip: fmt.Sprintf("10.0.0.%d:53", 100+i), forward: map[int]string{}}
+	s := &standing{vip: fmt.Sprintf("10.0.0.%d:53", 100+i), forward: map[int]string{}, ports: map[int]int{}}
 	switch a.IntN(5) {
 	case 0:
 		s.mark, s.proto = fmt.Sprintf(" mark=%d", 7+i), []string{"udp", "tcp"}[a.IntN(2)]
@@ -113,7 +114,10 @@ func (a *author) destination(s *standing) {
 		return
 	}
 	s.have = append(s.have, d)
-	a.write("add %s 10.0.0.%d:53%s", s.key, d, a.settings(s, d))
+	if s.ports[d] = 53; s.mark != "" && a.IntN(3) == 0 {
+		s.ports[d] = []int{0, 8053}[a.IntN(2)] // without one: the port that was asked
+	}
+	a.write("add %s 10.0.0.%d:%d%s", s.key, d, s.ports[d], a.settings(s, d))
 }
 
 func (a *author) event() {
@@ -126,12 +130,12 @@ func (a *author) event() {
 		a.packets(s)
 	case kind == 2 && len(s.have) > 0:
 		d := s.have[a.IntN(len(s.have))]
-		a.write("set %s 10.0.0.%d:53%s", s.key, d, a.settings(s, d))
+		a.write("set %s 10.0.0.%d:%d%s", s.key, d, s.ports[d], a.settings(s, d))
 	case kind == 3 && len(s.have) > 0:
 		i := a.IntN(len(s.have))
-		a.write("remove %s 10.0.0.%d:53", s.key, s.have[i])
+		a.write("remove %s 10.0.0.%d:%d", s.key, s.have[i], s.ports[s.have[i]])
 		s.have = slices.Delete(s.have, i, i+1)
-	case kind == 4 && s.mark == "" && a.IntN(3) == 0:
+	case kind == 4 && a.IntN(3) == 0:
 		a.write("delete %s", s.key)
 		a.write("wait 40ms")
 		s.have = nil
@@ -144,10 +148,16 @@ func (a *author) event() {
 func (a *author) packets(s *standing) {
 	// Few clients and ports: flows have to come again.
 	host, port := 200+a.IntN(6), 1000+a.IntN(12)
-	flags := ""
-	if s.proto == "tcp" {
+	flags, vip, proto := "", s.vip, s.proto
+	if s.mark != "" {
+		// One service for many addresses and ports, and for both protocols; some
+		// are other services' addresses, whose packets the mark takes away.
+		vip = fmt.Sprintf("10.0.0.%d:%d", 100+a.IntN(6), []int{53, 53, 54}[a.IntN(3)])
+		proto = []string{"udp", "udp", "tcp"}[a.IntN(3)]
+	}
+	if proto == "tcp" {
 		flags = " flags=" + []string{"syn", "syn", "syn", "ack", "ack", "fin,ack", "rst"}[a.IntN(7)]
 	}
 	net := a.IntN(2)
-	a.write("send %s 10.0.%d.%d:%d-%d %s%s%s", s.proto, net, host, port, port+a.IntN(4), s.vip, s.mark, flags)
+	a.write("send %s 10.0.%d.%d:%d-%d %s%s%s", proto, net, host, port, port+a.IntN(4), vip, s.mark, flags)
 }

@@ -22,6 +22,7 @@ type entry struct {
 	control    int32 // its template, 0 = none
 	controls   int32 // entries that it is the template of
 
+	dport    uint16 // of the backend: where a packet of the flow goes to
 	state    uint8
 	active   bool
 	noOutput bool // the director sees the client's half only

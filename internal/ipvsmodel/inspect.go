@@ -29,16 +29,13 @@ func (m *Model) Entries() []Entry {
 			Protocol: Protocol(e.ports), Template: e.template,
 			Client:  netip.AddrPortFrom(address(uint32(e.addrs>>32)), uint16(e.ports>>48)),
 			VIP:     netip.AddrPortFrom(address(uint32(e.addrs)), uint16(e.ports>>32)),
-			Backend: e.dest.spec.Address, Expires: time.Duration(e.expires - m.now), State: "UDP",
+			Backend: netip.AddrPortFrom(e.dest.spec.Address.Addr(), e.dport), Expires: time.Duration(e.expires - m.now), State: "UDP",
 		}
 		switch {
 		case e.template:
 			row.State = "NONE"
 			if e.assured {
 				row.State = "ASSURED"
-			}
-			if row.VIP.Port() == 0 { // of a mark, or of all ports (ip_vs_core.c, ip_vs_sched_persist)
-				row.Backend = netip.AddrPortFrom(row.Backend.Addr(), 0)
 			}
 		case row.Protocol == TCP:
 			row.State = tcpNames[e.state]

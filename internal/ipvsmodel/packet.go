@@ -92,12 +92,24 @@ func (m *Model) start(f *flow, addrs, ports uint64) Decision {
 	}
 	i := m.table.add(addrs, ports)
 	e := &m.table.slots[i]
-	e.dest, e.noOutput = d, d.spec.Forward != Masquerade
+	e.dest, e.dport, e.noOutput = d, s.portAt(d, f.vport), d.spec.Forward != Masquerade
 	if e.control = control; control != 0 {
 		m.table.slots[control].controls++
 	}
 	m.transit(i, f, false)
 	return Decision{d.spec.Address, why}
+}
+
+// portAt is the port that a flow to vport has at its destination. One without a
+// port takes every packet at the port that it was sent to; and so does each of a
+// persistent service of all ports or of a mark, whatever port it has itself
+// (ip_vs_core.c, ip_vs_schedule and ip_vs_sched_persist).
+func (s *service) portAt(d *dest, vport uint16) uint16 {
+	own := d.spec.Address.Port()
+	if own == 0 || s.spec.Persistence > 0 && vport != s.port {
+		return vport
+	}
+	return own
 }
 
 // lookup finds the service of a packet: by its mark first.
@@ -196,6 +208,9 @@ func (m *Model) persist(s *service, f *flow) (*dest, int32, Why) {
 		i, why = m.table.add(addrs, ports), ByScheduler
 		e := &m.table.slots[i]
 		e.dest, e.template, e.timeout = d, true, int64(s.spec.Persistence)
+		if f.vport == s.port {
+			e.dport = d.spec.Address.Port()
+		}
 		m.bind(d, true)
 	}
 	m.arm(i)

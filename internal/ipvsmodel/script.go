@@ -39,7 +39,7 @@ func (s Step) errorf(format string, args ...any) error {
 var verbs = map[string]int{
 	"kernel": 1, "seed": 1, "name": 2, "service": 3, "edit": 3, "delete": 2, "clear": 0,
 	"add": 3, "set": 3, "remove": 3, "timeouts": 0, "sysctl": 2, "wait": 1,
-	"send": 3, "reply": 3, "tally": 0, "rows": 1, "counters": 3,
+	"send": 3, "reply": 3, "tally": 0, "rows": 1, "row": 3, "counters": 3,
 }
 
 // ParseScript reads a script. What follows # is a remark.
@@ -132,6 +132,8 @@ func (r *runner) step(s Step) error {
 		err = r.send(s)
 	case "tally":
 		r.compare(s)
+	case "row":
+		err = r.row(s)
 	case "rows":
 		var n int
 		if n, err = strconv.Atoi(s.Args[0]); err == nil && n != len(r.model.Entries()) {
@@ -161,6 +163,28 @@ func (r *runner) renew(s Step) error {
 		r.model = New(m.kernel, n)
 	}
 	return err
+}
+
+// row looks for the row of a flow and says where it leads.
+func (r *runner) row(s Step) error {
+	client, err := netip.ParseAddrPort(s.Args[1])
+	if err != nil {
+		return err
+	}
+	vip, err := netip.ParseAddrPort(s.Args[2])
+	if err != nil {
+		return err
+	}
+	got := "none"
+	for _, e := range r.model.Entries() {
+		if e.Protocol.word() == s.Args[0] && e.Client == client && e.VIP == vip {
+			got = r.word(Decision{Backend: e.Backend})
+		}
+	}
+	if len(s.Want) != 1 || s.Want[0] != got {
+		r.differ(s, "got %s, want %s", got, strings.Join(s.Want, " "))
+	}
+	return nil
 }
 
 // control is everything about services and destinations.

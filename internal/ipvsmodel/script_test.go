@@ -51,6 +51,7 @@ func TestCasesCanFail(t *testing.T) {
 		"send udp 10.0.0.1:1 10.0.0.100:53 -> 3",
 		"send udp 10.0.0.1:1 10.0.0.100:53\ntally 1=1",
 		"rows 1",
+		"row udp 10.0.0.1:1 10.0.0.100:53 -> 3",
 		"service udp 10.0.0.100:53 rr\nadd udp 10.0.0.100:53 10.0.0.5:53\ncounters udp 10.0.0.100:53 10.0.0.5:53 inactive=1",
 	} {
 		s, err := ParseScript(strings.NewReader(text))

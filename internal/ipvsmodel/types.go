@@ -125,8 +125,9 @@ var whys = [...]string{"entry", "scheduler", "template", "no destination", "no s
 
 func (w Why) String() string { return whys[w] }
 
-// Decision is what becomes of a packet. Backend is valid for [ByEntry],
-// [ByScheduler] and [ByTemplate] only.
+// Decision is what becomes of a packet. Backend names the destination as it was
+// added, valid for [ByEntry], [ByScheduler] and [ByTemplate] only; the port that
+// the packet has there is in its [Entry].
 type Decision struct {
 	Backend netip.AddrPort
 	Why     Why
