@@ -114,7 +114,7 @@ func (e *evaluator) lab(t *Topology) {
 
 func (e *evaluator) network(t *Topology, sk *Skeleton, b *block, inst *instance) {
 	r := e.reader(b, inst)
-	n := Network{Noun: r.noun, Range: b.rng, MTU: int(r.whole("mtu", defaultMTU, 576, 9000)), Impair: e.impair(r)}
+	n := Network{Noun: r.noun, Range: b.rng, MTU: int(r.whole("mtu", defaultMTU, smallestPacket, 9000)), Impair: e.impair(r)}
 	for _, s := range sk.Networks {
 		if s.Noun == n.Noun {
 			n.CIDR = s.CIDR

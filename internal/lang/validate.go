@@ -35,6 +35,7 @@ func validate(t *Topology, d defects, values map[string][]diag.Value) diag.Diagn
 	r.tunnels()
 	r.services()
 	r.routes()
+	r.roomInTunnels()
 	r.images()
 	r.circles()
 	for _, x := range t.Experiments {
