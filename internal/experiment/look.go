@@ -158,7 +158,7 @@ func (p *prover) readTable(ctx context.Context, vip netip.Addr) (symptom.Table, 
 	svc := p.cast.service
 	dests := map[netip.AddrPort]bool{}
 	for _, s := range services.Value() {
-		if s.Protocol != svc.Protocol || s.VIP != vip || s.Port != svc.Port {
+		if s.FWMark != svc.FWMark || s.FWMark == 0 && (s.Protocol != svc.Protocol || s.VIP != vip || s.Port != svc.Port) {
 			continue
 		}
 		t.Counted = s.Stats.Conns

@@ -26,7 +26,7 @@ func (out *measured) replayed(r *artifact.Run, backends []artifact.BackendRow) {
 		in.Names[b.Address] = b.Backend.String()
 	}
 	for _, c := range out.stats.Conns {
-		if out.mine(proto.IPVSKey{Protocol: c.Protocol, VIP: c.Virtual.Addr(), Port: c.Virtual.Port()}) {
+		if out.holds(c) {
 			in.Conns = append(in.Conns, c)
 		}
 	}

@@ -95,7 +95,7 @@ func (out *measured) judgeIPVS(f *findings) {
 	for _, s := range out.before.fresh.Services {
 		is, there := after[s.IPVSKey]
 		if !there {
-			f.broken(FlagCountersRestarted, "the service %s %s:%d was removed during the run", s.Protocol, s.VIP, s.Port)
+			f.broken(FlagCountersRestarted, "the %s was removed during the run", keyText(s.IPVSKey))
 			continue
 		}
 		left := map[string]bool{}
@@ -104,7 +104,7 @@ func (out *measured) judgeIPVS(f *findings) {
 		}
 		for _, d := range s.Destinations {
 			if !left[d.Address.String()] {
-				f.broken(FlagCountersRestarted, "the destination %s of %s was removed during the run", d.Address, s.VIP)
+				f.broken(FlagCountersRestarted, "the destination %s of the %s was removed during the run", d.Address, keyText(s.IPVSKey))
 			}
 		}
 	}

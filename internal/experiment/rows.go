@@ -2,12 +2,14 @@ package experiment
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/load"
+	"github.com/lvslab/lvslab/internal/replay"
 	"github.com/lvslab/lvslab/internal/stats"
 )
 
@@ -175,8 +177,22 @@ func (out *measured) listed() []proto.IPVSDestination {
 
 // mine reports whether a service belongs to the run and is not a neighbour.
 func (out *measured) mine(k proto.IPVSKey) bool {
+	if m := out.cast.service.FWMark; m != 0 {
+		return k.FWMark == m
+	}
+	return out.asked(k.Protocol, netip.AddrPortFrom(k.VIP, k.Port))
+}
+
+// asked reports whether the run's load went there.
+func (out *measured) asked(protocol string, at netip.AddrPort) bool {
 	s := out.trial.Treatment.Setting
-	return k.Protocol == s.Protocol && k.Port == out.cast.service.Port && slices.Contains(out.cast.service.VIPs[:s.VIPs], k.VIP)
+	return protocol == s.Protocol && at.Port() == out.cast.service.Port && slices.Contains(out.cast.service.VIPs[:s.VIPs], at.Addr())
+}
+
+// holds reports whether a row of the connection table is the run's, the
+// templates of persistence included.
+func (out *measured) holds(c proto.IPVSConn) bool {
+	return out.asked(c.Protocol, c.Virtual) || replay.MarkTemplate(c, out.cast.service.FWMark)
 }
 
 func (c *cast) backendAt(d proto.IPVSDestination) addr.Noun {
@@ -242,7 +258,7 @@ func (out *measured) tunnelDelta(n addr.Noun) *int64 {
 func (out *measured) connRows() int {
 	n := 0
 	for _, c := range out.stats.Conns {
-		if c.Client.Port() != 0 && out.mine(proto.IPVSKey{Protocol: c.Protocol, VIP: c.Virtual.Addr(), Port: c.Virtual.Port()}) {
+		if c.Client.Port() != 0 && out.asked(c.Protocol, c.Virtual) {
 			n++
 		}
 	}

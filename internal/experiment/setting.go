@@ -47,6 +47,11 @@ type Setting struct {
 	Rate    float64       `json:"rate"`            // queries a second and client, 0 = as fast as answers come
 	Within  time.Duration `json:"within"`          // an answer that takes longer is late
 
+	// Mark is the service's firewall mark and Port where its packets go to, both 0
+	// when it has none: what IPVS lists of it then names no address.
+	Mark uint32 `json:"fwmark,omitempty"`
+	Port uint16 `json:"port,omitempty"`
+
 	Clients int `json:"clients"` // the first n of the experiment's
 	VIPs    int `json:"vips"`    // the first n of the service's
 
@@ -74,6 +79,9 @@ func declaredSetting(t *lang.Topology, svc lang.Service, e lang.Experiment) Sett
 	}
 	if s.Sockets < 1 && !s.Fresh {
 		s.Sockets = 1
+	}
+	if svc.FWMark != 0 {
+		s.Mark, s.Port = svc.FWMark, svc.Port
 	}
 	for i, r := range svc.RealServers {
 		s.Weights = append(s.Weights, r.Weight)

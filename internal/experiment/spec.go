@@ -54,7 +54,7 @@ func filterKeys(m map[string]string, keep func(string) bool) map[string]string {
 }
 
 // Services are the IPVS services that a treatment's setting asks for, one for
-// each VIP, destinations in the order of the kernel's list.
+// each VIP or one by firewall mark, destinations in the order of the kernel's list.
 func Services(t *lang.Topology, svc lang.Service, s Setting) []proto.IPVSService {
 	return services(t, svc, s)
 }
@@ -91,10 +91,14 @@ func services(t *lang.Topology, svc lang.Service, s Setting) []proto.IPVSService
 		}
 		base.Destinations = append(base.Destinations, d)
 	}
+	if svc.FWMark != 0 { // one for all that the director marks
+		base.IPVSKey = proto.IPVSKey{FWMark: svc.FWMark, IPv6: len(svc.VIPs) > 0 && svc.VIPs[0].Is6()}
+		return []proto.IPVSService{base}
+	}
 	var out []proto.IPVSService
 	for _, vip := range svc.VIPs[:min(s.VIPs, len(svc.VIPs))] {
 		one := base
-		one.IPVSKey = proto.IPVSKey{Protocol: s.Protocol, VIP: vip, Port: svc.Port, FWMark: svc.FWMark}
+		one.IPVSKey = proto.IPVSKey{Protocol: s.Protocol, VIP: vip, Port: svc.Port}
 		one.Destinations = slices.Clone(base.Destinations)
 		out = append(out, one)
 	}

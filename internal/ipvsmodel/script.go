@@ -177,7 +177,7 @@ func (r *runner) row(s Step) error {
 	}
 	got := "none"
 	for _, e := range r.model.Entries() {
-		if e.Protocol.word() == s.Args[0] && e.Client == client && e.VIP == vip {
+		if e.Protocol.String() == s.Args[0] && e.Client == client && e.VIP == vip {
 			got = r.word(Decision{Backend: e.Backend})
 		}
 	}

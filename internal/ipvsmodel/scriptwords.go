@@ -18,14 +18,6 @@ func protocol(word string) (Protocol, error) {
 	return 0, fmt.Errorf("protocol %q %w", word, ErrUnknown)
 }
 
-// word is a row's protocol as scripts have it: ip for the template of a mark.
-func (p Protocol) word() string {
-	if p == 0 {
-		return "ip"
-	}
-	return p.String()
-}
-
 // key reads the service of a line: udp or tcp and its address, or mark and its
 // number.
 func key(s Step) (Key, error) {

@@ -16,8 +16,11 @@ const (
 )
 
 func (p Protocol) String() string {
-	if p == TCP {
+	switch p {
+	case TCP:
 		return "tcp"
+	case 0: // of the template of a mark
+		return "ip"
 	}
 	return "udp"
 }

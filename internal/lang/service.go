@@ -39,7 +39,7 @@ func (e *evaluator) service(t *Topology, b *block, inst *instance) Service {
 		Timeouts: r.timeouts(), Forward: r.oneOf("forward", defaultForward, "tunnel", "direct", "masquerade"),
 		FWMark: uint32(r.whole("fwmark", 0, 1, 1<<32-1)),
 	}
-	if len(s.VIPs) == 0 && b.args["vip"] == nil && b.args["vips"] == nil && b.args["fwmark"] == nil {
+	if len(s.VIPs) == 0 && b.args["vip"] == nil && b.args["vips"] == nil {
 		r.complain("", "Argument missing", "Add vip = … to the block.", `%s needs the argument "vip".`, r.noun)
 	} else if len(s.VIPs) == 0 && b.args["vips"] != nil && !e.defects.arg(r.noun, "vips") {
 		r.complain("vips", "No address", "Give at least one.", "vips of %s is empty.", r.noun)

@@ -26,11 +26,6 @@ func Unsupported(t *Topology) diag.Diagnostics {
 			say(i.Noun, "kernel", i.Range, "a kernel of your own", "Name a Debian package with a kernel.")
 		}
 	}
-	for _, s := range t.Services {
-		if s.FWMark != 0 {
-			say(s.Noun, "fwmark", s.Range, "a service by firewall mark", "Use vips = [...] and a port.")
-		}
-	}
 	out.Sort()
 	return out
 }

@@ -98,6 +98,10 @@ func (r *rules) factor(x Experiment, s Service, i int) {
 				r.onePacket(x.Noun, arg, s)
 			}
 		case "protocol":
+			if s.FWMark != 0 && v.AsString() != s.Protocol {
+				r.fail(x.Noun, arg, f.Range, "Another protocol than the mark's", "Leave the factor out, or the service's fwmark.",
+					"The director of %s marks what comes by %s; %s of factor \"protocol\" would not be marked.", s.Noun, s.Protocol, render(v))
+			}
 			if v.AsString() == "tcp" && s.OnePacket {
 				r.fail(x.Noun, arg, f.Range, "one_packet with TCP", "Leave one_packet out of the service, or tcp out of the factor.", "%s has one_packet, which the kernel knows for UDP only.", s.Noun)
 			}

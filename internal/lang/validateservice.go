@@ -21,6 +21,11 @@ func (r *rules) services() {
 		port     uint16
 	}
 	first := map[key]addr.Noun{}
+	type mark struct {
+		director addr.Noun
+		mark     uint32
+	}
+	marked := map[mark]addr.Noun{}
 	for _, s := range r.t.Services {
 		r.service(s)
 		if r.d.arg(s.Noun, "director", "port", "protocol") {
@@ -33,6 +38,13 @@ func (r *rules) services() {
 					"%s is %s %s:%d on %s, as %s is.", s.Noun, s.Protocol, ip, s.Port, s.Director, by)
 			}
 			first[k] = s.Noun
+		}
+		if k := (mark{s.Director, s.FWMark}); k.mark != 0 && !r.d.arg(s.Noun, "fwmark") {
+			if by, taken := marked[k]; taken {
+				r.fail(s.Noun, "fwmark", s.Range, "Mark twice", "Give one of them another number.",
+					"%s has the mark %d on %s, as %s has.", s.Noun, s.FWMark, s.Director, by)
+			}
+			marked[k] = s.Noun
 		}
 	}
 	r.timeouts()

@@ -293,6 +293,10 @@ func TestService(t *testing.T) {
 	if value(t, got, err); len(got.Services) != 1 || got.Services[0].FWMark != 7 || got.Services[0].VIP != "" || got.Services[0].Protocol != "" {
 		t.Errorf("by mark: %+v", got.Services)
 	}
+	mark, err := schema.MarkFrom(find(t, lowered(t, top), "service.first/mark").Attrs)
+	if want := (schema.Mark{Node: "director.lb", Mark: 7, Targets: []string{"udp 198.18.0.101:53", "udp 198.18.0.100:53"}}); err != nil || !cmp.Equal(mark, want) {
+		t.Errorf("%+v, %v, want %+v", mark, err, want)
+	}
 }
 
 func TestSysctls(t *testing.T) {

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -89,6 +90,22 @@ func (b *builder) service(s lang.Service) {
 	b.add(provider.Resource{
 		Addr: part(s.Noun, schema.TypeIPVS), Type: schema.TypeIPVS, Range: &s.Range, Within: domainOf(s.Director),
 		DependsOn: append(deps, later...), NotAwaited: later, Attrs: v.Value(),
+	})
+	b.mark(s)
+}
+
+// mark makes the rules that let a service by firewall mark know its packets.
+func (b *builder) mark(s lang.Service) {
+	if s.FWMark == 0 {
+		return
+	}
+	m := schema.Mark{Node: s.Director.String(), Mark: s.FWMark, IPv6: len(s.VIPs) > 0 && s.VIPs[0].Is6()}
+	for _, vip := range s.VIPs {
+		m.Targets = append(m.Targets, s.Protocol+" "+netip.AddrPortFrom(vip, s.Port).String())
+	}
+	b.add(provider.Resource{
+		Addr: part(s.Noun, schema.TypeMark), Type: schema.TypeMark, Range: &s.Range, Within: domainOf(s.Director),
+		DependsOn: b.linksOf(s.Director), Attrs: m.Value(),
 	})
 }
 

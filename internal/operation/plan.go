@@ -180,7 +180,11 @@ func serviceLine(s lang.Service) string {
 	if s.OnePacket {
 		ops = ", one packet"
 	}
-	return fmt.Sprintf("%s %s port %d → %s by %s, %s%s", s.Protocol, strings.Join(vips, " "), s.Port, strings.Join(reals, ", "), s.Forward, s.Scheduler, ops)
+	mark := ""
+	if s.FWMark != 0 {
+		mark = fmt.Sprintf(" by mark %d", s.FWMark)
+	}
+	return fmt.Sprintf("%s %s port %d%s → %s by %s, %s%s", s.Protocol, strings.Join(vips, " "), s.Port, mark, strings.Join(reals, ", "), s.Forward, s.Scheduler, ops)
 }
 
 // planJSON is the plan as the artifact keeps it.

@@ -98,7 +98,7 @@ func (b *bench) kind() Kind {
 	switch {
 	case b.impaired:
 		return Path
-	case !s.OnePacket && s.Protocol == "udp" && b.expiring(), b.overlapping():
+	case !s.OnePacket && s.Protocol == "udp" && b.expiring(), b.overlapping(), b.firstComers():
 		return Time
 	}
 	depends := slices.Contains(rotates, s.Scheduler) || s.Protocol == "tcp" && slices.Contains([]string{"sed", "nq", "ovf", "lblc", "lblcr"}, s.Scheduler)
@@ -132,6 +132,13 @@ func (b *bench) overlapping() bool {
 		}
 	}
 	return counts
+}
+
+// firstComers: a service by mark takes the least loaded for an address that it
+// has not seen, so that it matters which address comes first.
+func (b *bench) firstComers() bool {
+	s := b.setting
+	return s.Mark != 0 && s.VIPs > 1 && (s.Scheduler == "lblc" || s.Scheduler == "lblcr")
 }
 
 // shortLived: each query has a connection of its own.
@@ -297,7 +304,7 @@ func (b *bench) flows(ports *rand.Rand) [][]ipvsmodel.Packet {
 				}
 			}
 			used[from] = true
-			mine = append(mine, ipvsmodel.Packet{Client: from, VIP: p.vip, Protocol: protocol(b.setting.Protocol), Flags: ipvsmodel.ACK})
+			mine = append(mine, ipvsmodel.Packet{Client: from, VIP: p.vip, Protocol: protocol(b.setting.Protocol), Mark: b.setting.Mark, Flags: ipvsmodel.ACK})
 		}
 		out = append(out, mine)
 	}

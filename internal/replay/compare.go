@@ -73,7 +73,7 @@ func (t *track) choice(p *Packet, d ipvsmodel.Decision) string {
 
 func (t *track) scheduler(vip netip.AddrPort) string {
 	for _, s := range t.in.Before {
-		if s.VIP == vip.Addr() {
+		if s.FWMark != 0 || s.VIP == vip.Addr() {
 			return s.Scheduler
 		}
 	}

@@ -40,7 +40,7 @@ func (t *track) judge() {
 	}
 	for _, s := range t.in.Before {
 		switch {
-		case !s.VIP.Is4():
+		case s.FWMark == 0 && !s.VIP.Is4() || s.IPv6:
 			none("the model holds IPv4 only")
 		case s.Scheduler == "twos":
 			none("twos draws at random")
@@ -63,7 +63,10 @@ func (t *track) between(s proto.IPVSService) {
 	const why = "the order between clients is not known"
 	limited := slices.ContainsFunc(s.Destinations, func(d proto.IPVSDestination) bool { return d.Upper > 0 })
 	hash := slices.Contains(hashing, s.Scheduler)
-	moving := t.in.tcp() && (slices.Contains(loaded, s.Scheduler) || slices.Contains(busy, s.Scheduler))
+	// One by mark shares one choice for all its addresses; who is there first
+	// decides what the others find.
+	shared := s.FWMark != 0 && (s.Scheduler == "lblc" || s.Scheduler == "lblcr")
+	moving := shared || t.in.tcp() && (slices.Contains(loaded, s.Scheduler) || slices.Contains(busy, s.Scheduler))
 	switch {
 	case hash && !limited && s.Persistence == 0:
 	case s.Persistence > 0, hash, moving, limited && t.in.tcp():

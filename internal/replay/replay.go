@@ -83,7 +83,16 @@ func Run(in Input) Result {
 	return out
 }
 
-func (in *Input) tcp() bool { return len(in.Before) > 0 && in.Before[0].Protocol == "tcp" }
+// tcp: the load of a run is of one protocol, whatever its service would take.
+func (in *Input) tcp() bool { return len(in.Packets) > 0 && in.Packets[0].Protocol == "tcp" }
+
+// mark is what the director puts on the packets, 0 without a service by mark.
+func (in *Input) mark() uint32 {
+	if len(in.Before) > 0 {
+		return in.Before[0].FWMark
+	}
+	return 0
+}
 
 // track is one replay.
 type track struct {
@@ -134,7 +143,7 @@ func (t *track) feed() {
 		live := t.model.Live()
 		t.model.Advance(at)
 		t.expired = t.expired || t.model.Live() < live
-		d := t.model.Packet(at, &ipvsmodel.Packet{Client: p.Client, VIP: p.VIP, Protocol: proto, Flags: p.Flags})
+		d := t.model.Packet(at, &ipvsmodel.Packet{Client: p.Client, VIP: p.VIP, Protocol: proto, Mark: t.in.mark(), Flags: p.Flags})
 		if d.Backend.IsValid() {
 			t.served++
 		}

@@ -53,7 +53,10 @@ func (w *world) send(client string, flags ipvsmodel.Flags) {
 	w.at += time.Millisecond
 	s := w.in.Before[0]
 	p := Packet{N: len(w.in.Packets) + 1, Time: start.Add(w.at), Client: netip.MustParseAddrPort(client), VIP: netip.AddrPortFrom(s.VIP, s.Port), Protocol: s.Protocol, Flags: flags}
-	d := w.model.Packet(w.at-time.Millisecond, &ipvsmodel.Packet{Client: p.Client, VIP: p.VIP, Protocol: keyOf(s).Protocol, Flags: flags})
+	if s.FWMark != 0 { // its addresses are many
+		p.VIP, p.Protocol = netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, 0, byte(100 + p.N%6)}), 53), "udp"
+	}
+	d := w.model.Packet(w.at-time.Millisecond, &ipvsmodel.Packet{Client: p.Client, VIP: p.VIP, Protocol: keyOf(s).Protocol, Mark: s.FWMark, Flags: flags})
 	p.Backend = w.in.Names[d.Backend.Addr()]
 	w.in.Packets = append(w.in.Packets, p)
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"time"
@@ -21,6 +22,15 @@ const (
 type rowKey struct {
 	protocol    string
 	client, vip netip.AddrPort
+}
+
+// MarkTemplate says whether a row is a template of persistence of a service by
+// mark: its address is the mark, and it has no ports (ip_vs_core.c,
+// ip_vs_sched_persist).
+func MarkTemplate(c proto.IPVSConn, mark uint32) bool {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], mark)
+	return mark != 0 && c.Client.Port() == 0 && c.Virtual == netip.AddrPortFrom(netip.AddrFrom4(b), 0)
 }
 
 // rows compares the table of connections with the model's: every row's client,

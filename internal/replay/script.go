@@ -20,12 +20,12 @@ func (t *track) script(packets int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# The kernel decided otherwise than the model of IPVS.\n# kernel: %s\n# first difference: %s\n", orUnknown(t.in.Kernel), t.out.Differs)
 	for _, s := range t.in.Before {
-		fmt.Fprintf(&b, "# before: %s %s:%d %s, %s\n", s.Protocol, s.VIP, s.Port, s.Scheduler, list(s))
+		fmt.Fprintf(&b, "# before: %s %s, %s\n", serviceWord(s), s.Scheduler, list(s))
 	}
 	conns, _ := t.counted()
 	for _, s := range t.in.After {
 		for _, d := range s.Destinations {
-			fmt.Fprintf(&b, "# after: %s:%d %s weight %d, %d connections by the kernel\n", s.VIP, s.Port, t.name(d.Address), d.Weight, conns[d.Address])
+			fmt.Fprintf(&b, "# after: %s %s weight %d, %d connections by the kernel\n", strings.TrimPrefix(serviceWord(s), s.Protocol+" "), t.name(d.Address), d.Weight, conns[d.Address])
 		}
 	}
 	b.WriteString("-- the kernel differs --\n# derived: what the model of lvslab makes of a run's packets\n")
@@ -69,7 +69,7 @@ func (t *track) scriptServices(b *bytes.Buffer, names map[netip.AddrPort]string)
 		}
 	}
 	for _, s := range t.in.Before {
-		at := fmt.Sprintf("%s %s", s.Protocol, netip.AddrPortFrom(s.VIP, s.Port))
+		at := serviceWord(s)
 		fmt.Fprintf(b, "service %s %s%s\n", at, s.Scheduler, serviceOptions(s))
 		fmt.Fprintf(b, "timeouts tcp=%ds fin=%ds udp=%ds\n", s.Timeouts.TCP, s.Timeouts.TCPFin, s.Timeouts.UDP)
 		for _, d := range slices.Backward(s.Destinations) {
@@ -80,6 +80,14 @@ func (t *track) scriptServices(b *bytes.Buffer, names map[netip.AddrPort]string)
 			b.WriteByte('\n')
 		}
 	}
+}
+
+// serviceWord names a service as scripts do.
+func serviceWord(s proto.IPVSService) string {
+	if s.FWMark != 0 {
+		return fmt.Sprintf("mark %d", s.FWMark)
+	}
+	return fmt.Sprintf("%s %s", s.Protocol, netip.AddrPortFrom(s.VIP, s.Port))
 }
 
 func serviceOptions(s proto.IPVSService) string {
@@ -110,6 +118,9 @@ func (t *track) scriptPackets(b *bytes.Buffer, names map[netip.AddrPort]string, 
 			waited += rest
 		}
 		fmt.Fprintf(b, "send %s %s %s", p.Protocol, p.Client, p.VIP)
+		if m := t.in.mark(); m != 0 {
+			fmt.Fprintf(b, " mark=%d", m)
+		}
 		if p.Protocol == "tcp" {
 			fmt.Fprintf(b, " flags=%s", p.Flags)
 		}

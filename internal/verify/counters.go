@@ -155,7 +155,7 @@ func (data *raw) tableRows(s setting) int64 {
 	vips, port := data.target(s)
 	n := int64(0)
 	for _, c := range data.conns {
-		if c.client.Port() != 0 && c.protocol == s.Protocol && c.virtual.Port() == port && vips[c.virtual.Addr()] {
+		if c.client.Port() != 0 && c.of(s, vips, port) {
 			n++
 		}
 	}

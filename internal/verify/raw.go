@@ -31,6 +31,8 @@ type setting struct {
 	Sockets   int           `json:"sockets"`
 	Load      string        `json:"load"` // "" = dnsperf
 	Mode      string        `json:"mode"`
+	Mark      uint32        `json:"fwmark"` // of the service, 0 = it is one of addresses
+	Port      uint16        `json:"port"`   // with a mark
 	Direct    string        `json:"direct"` // the backend asked without LVS, "" = through the director
 }
 
@@ -179,7 +181,15 @@ func readCaptures(dir string) ([][]byte, error) {
 // served reports whether a service belongs to the run: a VIP and protocol that
 // the run's queries went to, or would have.
 func (r *raw) mine(k proto.IPVSKey, s setting, vips map[netip.Addr]bool, port uint16) bool {
+	if s.Mark != 0 {
+		return k.FWMark == s.Mark
+	}
 	return k.Protocol == s.Protocol && k.Port == port && vips[k.VIP]
+}
+
+// of reports whether a row of the connection table belongs to the run.
+func (c conn) of(s setting, vips map[netip.Addr]bool, port uint16) bool {
+	return c.protocol == s.Protocol && c.virtual.Port() == port && vips[c.virtual.Addr()]
 }
 
 // target finds the VIPs and the port that the run was sent to. With queries in
@@ -188,6 +198,9 @@ func (r *raw) target(s setting) (map[netip.Addr]bool, uint16) {
 	vips := map[netip.Addr]bool{}
 	for _, q := range r.queries {
 		vips[q.VIP] = true
+	}
+	if s.Mark != 0 {
+		return vips, s.Port
 	}
 	port := uint16(0)
 	for _, svc := range r.fresh.Services {

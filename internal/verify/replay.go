@@ -74,8 +74,9 @@ func (data *raw) replay(kernel string, rows []artifact.BackendRow, t trial) repl
 		}
 	}
 	for _, c := range data.conns {
-		if data.mine(proto.IPVSKey{Protocol: c.protocol, VIP: c.virtual.Addr(), Port: c.virtual.Port()}, s, vips, port) {
-			in.Conns = append(in.Conns, proto.IPVSConn{Protocol: c.protocol, Client: c.client, Virtual: c.virtual, Dest: c.dest, State: c.state, Expires: c.expires})
+		row := proto.IPVSConn{Protocol: c.protocol, Client: c.client, Virtual: c.virtual, Dest: c.dest, State: c.state, Expires: c.expires}
+		if c.of(s, vips, port) || replay.MarkTemplate(row, s.Mark) {
+			in.Conns = append(in.Conns, row)
 		}
 	}
 	var err error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -26,6 +27,7 @@ type agent struct {
 	routes   map[netip.Prefix]proto.RouteSpec
 	sysctl   map[string]string
 	services []proto.IPVSService
+	marks    map[proto.MarkRef]proto.MarkSpec
 	named    proto.NamedState
 	hold     chan struct{} // when set, a batch waits for it
 }
@@ -46,7 +48,8 @@ func notFound(subject string) error {
 
 func newAgent() *agent {
 	a := &agent{ops: map[string]func(json.RawMessage) (any, error){}, links: map[string]proto.LinkState{}, netem: map[string]proto.NetemSpec{},
-		tunnels: map[string]proto.TunnelState{}, routes: map[netip.Prefix]proto.RouteSpec{}, sysctl: map[string]string{}}
+		tunnels: map[string]proto.TunnelState{}, routes: map[netip.Prefix]proto.RouteSpec{}, sysctl: map[string]string{},
+		marks: map[proto.MarkRef]proto.MarkSpec{}}
 	on(a, proto.LinkApply, func(s proto.LinkSpec) (proto.LinkState, error) {
 		a.links[s.MAC] = proto.LinkState{Name: s.Name, MAC: s.MAC, MTU: s.MTU, Up: true, Addresses: s.Addresses}
 		return a.links[s.MAC], nil
@@ -84,6 +87,21 @@ func newAgent() *agent {
 	a.addSysctl()
 	a.addNamed()
 	a.addIPVS()
+	on(a, proto.MarkApply, func(m proto.MarkSpec) (proto.MarkSpec, error) {
+		m.Targets = slices.Clone(m.Targets)
+		for i := range m.Targets {
+			m.Targets[i].Packets = 3
+		}
+		a.marks[m.MarkRef] = m
+		return m, nil
+	})
+	on(a, proto.MarkRead, func(r proto.MarkRef) (proto.MarkSpec, error) {
+		if m, ok := a.marks[r]; ok {
+			return m, nil
+		}
+		return proto.MarkSpec{}, notFound(fmt.Sprint(r.Mark))
+	})
+	on(a, proto.MarkDelete, func(r proto.MarkRef) (proto.None, error) { delete(a.marks, r); return proto.None{}, nil })
 	return a
 }
 

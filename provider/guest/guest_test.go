@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/provider"
 	"github.com/lvslab/lvslab/provider/schema"
@@ -33,6 +34,8 @@ var (
 			{Address: "198.18.0.31", Port: 53, Forward: "direct", Weight: 1},
 		}}}}
 )
+
+var mark = schema.Mark{Node: node, Mark: 7, Targets: []string{"udp 198.18.0.101:53", "udp 198.18.0.100:53"}}
 
 func resource(typ string, v cty.Value) provider.Resource {
 	return provider.Resource{Addr: addr.Resource{Noun: addr.N(addr.Director, "lb"), Part: typ}, Type: typ, Attrs: v}
@@ -75,6 +78,17 @@ var kinds = []struct {
 	{schema.TypeDNS, dns.Value(), func(a *agent) { delete(a.named.Zones, "lab.test") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Zones["lab.test"] = sum("other") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Listen = a.named.Listen[:1] }, ""},
+	{schema.TypeMark, mark.Value(), func(a *agent) { clear(a.marks) }, "is not there"},
+	{schema.TypeMark, mark.Value(), func(a *agent) {
+		m := a.marks[proto.MarkRef{Mark: 7}]
+		m.Targets = m.Targets[:1]
+		a.marks[m.MarkRef] = m
+	}, ""},
+	{schema.TypeMark, mark.Value(), func(a *agent) {
+		m := a.marks[proto.MarkRef{Mark: 7}]
+		m.Targets = append(m.Targets, proto.MarkTarget{})
+		a.marks[m.MarkRef] = m
+	}, ""},
 	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services = nil }, "the virtual service has been deleted"},
 	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services[0].Scheduler = "wlc" }, ""},
 	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services[0].Timeouts.UDP = 5 }, ""},

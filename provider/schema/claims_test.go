@@ -17,6 +17,7 @@ func TestClaims(t *testing.T) {
 		TypeRoute:   {"route to 198.19.0.0/24"},
 		TypeTunnel:  {"device t", "ipip tunnel from 198.18.0.20 to 198.18.0.30"},
 		TypeDNS:     {"named"},
+		TypeMark:    {"mark 7 on packets of IPv6"},
 		TypeIPVS:    {"IPv6 firewall mark 1"},
 	}
 	for typ, v := range full() {

@@ -32,6 +32,7 @@ const (
 	TypeTunnel  = "tunnel"
 	TypeDNS     = "dns"
 	TypeIPVS    = "ipvs"
+	TypeMark    = "mark"
 )
 
 // Host returns the schemas of what lives on the host: network and domain.
@@ -45,6 +46,7 @@ func Guest() map[string]provider.Schema {
 	return map[string]provider.Schema{
 		TypeLink: LinkSchema, TypeSysctl: SysctlSchema, TypeRoute: RouteSchema,
 		TypeTunnel: TunnelSchema, TypeDNS: DNSSchema, TypeIPVS: IPVSSchema,
+		TypeMark: MarkSchema,
 	}
 }
 

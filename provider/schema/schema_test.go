@@ -25,6 +25,7 @@ func full() map[string]any {
 			Checksum: "full", Addresses: []string{"198.18.0.101/32"}, MTU: 1480, BootID: "b"},
 		TypeDNS: DNS{Node: "n", ServerID: "backend.ns[0]", Zones: map[string]string{"lab.test": "text"},
 			Listen: []string{"198.18.0.30"}, Version: "9.18", BootID: "b"},
+		TypeMark: Mark{Node: "n", Mark: 7, IPv6: true, Targets: []string{"udp [fd00::5]:53"}, BootID: "b"},
 		TypeIPVS: IPVS{Node: "n", Sysctl: map[string]string{"net.ipv4.vs.conntrack": "0"}, BootID: "b",
 			Services: []IPVSService{{Protocol: "udp", VIP: "198.18.0.101", Port: 53, FWMark: 1, IPv6: true, Scheduler: "rr",
 				OnePacket: true, Flags: []string{"sh-port"}, PersistenceS: 300, Netmask: 32, Timeouts: IPVSTimeouts{1, 2, 3},
@@ -60,6 +61,9 @@ func convert(t *testing.T, v any) (cty.Value, any) {
 	case DNS:
 		val = s.Value()
 		out, err = DNSFrom(val)
+	case Mark:
+		val = s.Value()
+		out, err = MarkFrom(val)
 	case IPVS:
 		val = s.Value()
 		out, err = IPVSFrom(val)

@@ -90,3 +90,33 @@ service "tcp" {
   real_server { backends = [backend.ns, backend.idle] }
   real_server { backends = backend.ns[0] }
 }
+
+service "marked" {
+  director = director.lb
+  vip      = "198.18.0.106"
+  forward  = "direct"
+  fwmark   = 7
+  real_server { backends = backend.ns }
+}
+
+service "marked-too" {
+  director = director.lb
+  vip      = "198.18.0.107"
+  forward  = "direct"
+  fwmark   = 7
+  real_server { backends = backend.ns }
+}
+
+service "nowhere" {
+  director = director.lb
+  forward  = "direct"
+  fwmark   = 8
+  real_server { backends = backend.ns }
+}
+
+experiment "both" {
+  service = service.marked
+  clients = client.c
+  factor "protocol" { values = ["udp", "tcp"] }
+  load "dnsperf" {}
+}

@@ -30,7 +30,6 @@ tunnel "t" {
 service "dns" {
   director = director.lb
   vip      = "198.18.0.101"
-  fwmark   = 7
   real_server {
     backends = backend.ns
     tunnel   = tunnel.t
