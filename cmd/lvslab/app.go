@@ -59,7 +59,7 @@ written with one dash, as in Terraform.`,
 		a.showCommand(), a.stateCommand(), a.outputCommand(), a.unlockCommand(),
 		a.execCommand(), a.sshCommand(), a.copyCommand(), a.captureCommand(), a.logsCommand(),
 		a.sshConfigCommand(), a.sshProxyCommand(),
-		a.verifyCommand(), a.compareCommand(), a.reproduceCommand(), a.conformanceCommand(),
+		a.verifyCommand(), a.compareCommand(), a.mergeCommand(), a.reproduceCommand(), a.conformanceCommand(),
 		a.initCommand(),
 		a.doctorCommand(), a.imageCommand(), a.versionCommand(),
 	)

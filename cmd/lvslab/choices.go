@@ -17,6 +17,7 @@ func (a *app) choiceFlags(f *pflag.FlagSet, c *operation.Choices) {
 	f.BoolVar(&c.Keep, "keep", false, "leave the lab up afterwards, whatever its teardown policy")
 	f.BoolVar(&c.Fresh, "fresh", false, "repeat the study though its result is complete, or was begun")
 	f.StringVar(&c.Results, "results", "results", "artifacts are below `DIR`")
+	f.Var(&c.Shard, "shard", "only the I-th of N shares of the blocks, `I/N`; merge joins the results")
 	f.Var((*nounsFlag)(&c.Target), "target", "only this `NOUN` and what it needs; runs no experiments (repeatable)")
 	f.Var((*nounsFlag)(&c.Replace), "replace", "make this `NOUN` anew (repeatable); of a service: without its connection entries")
 	f.StringVar(&c.Boot, "boot", "", "how all machines come up, `HOW`: restore (clones of a saved one) or cold (booted); else as the topology says")
@@ -42,7 +43,7 @@ func checkChoices(c *cobra.Command, o operation.Choices) error {
 	}
 	for _, name := range chosen(c.Flags()) {
 		switch name {
-		case "keep", "fresh", "target", "replace", "boot":
+		case "keep", "fresh", "shard", "target", "replace", "boot":
 			return bad("--refresh-only changes nothing, so --%s has no meaning with it", name)
 		}
 	}
@@ -58,7 +59,7 @@ func chosen(f *pflag.FlagSet) []string {
 	var out []string
 	f.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "keep", "fresh", "results", "target", "replace", "boot", "refresh-only":
+		case "keep", "fresh", "results", "shard", "target", "replace", "boot", "refresh-only":
 			out = append(out, f.Name)
 		}
 	})

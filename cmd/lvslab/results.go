@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/lvslab/lvslab/internal/operation"
@@ -37,4 +39,35 @@ for results of one host under KVM; else the command says why it does not.`,
 			return err
 		},
 	}
+}
+
+func (a *app) mergeCommand() *cobra.Command {
+	o := operation.MergeOptions{Results: "results"}
+	c := &cobra.Command{
+		Use:   "merge RESULT…",
+		Short: "Join the shares of a study, made with apply --shard, into one result",
+		Long: `Join results that hold the shares of one study, made with apply --shard on
+several machines, into a new result. It is sealed, reported on, verified and
+compared like any other; runs.csv has the machine of each run as a column more,
+factor_host. Results that are not of one study, blocks that are there twice or not
+at all, and a share that is named twice are errors, and nothing is written. The
+results named stay as they are. Checks are evaluated over all runs; exit codes are
+those of apply.`,
+		Example: `  lvslab apply --shard 1/2 --results one topology.hcl   # on one machine
+  lvslab apply --shard 2/2 --results two topology.hcl   # on another
+  lvslab merge one/lab/latest two/lab/latest -o results`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return nil
+			}
+			return usageError{fmt.Errorf("%s takes the results of all shares, got none", c.CommandPath()), c.CommandPath()}
+		},
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.Merge(c.Context(), &a.settings, args, o)
+			return err
+		},
+	}
+	c.Flags().StringVarP(&o.Results, "results", "o", o.Results, "put the new result below `DIR`")
+	c.Flags().StringVar(&o.JUnit, "junit", "", "also write checks and runs as JUnit XML to `FILE`")
+	return c
 }

@@ -33,6 +33,8 @@ const (
 	DraftFile   = "manifest-draft.json"
 	TopologyDir = "topology"
 	RawDir      = "raw"
+	// PartsDir holds the manifests of the results that one was merged from.
+	PartsDir = "parts"
 	// QueriesFile is the name of the table of queries in every raw/<run_id>/.
 	QueriesFile = "queries.csv"
 	// GeneratorFile is the record of lvslab's own load generator in raw/<run_id>/,

@@ -29,7 +29,7 @@ var runColumns = []column[Run]{
 	text("treatment_id", true, "factor=value pairs in declared order, or control=…", "study", func(r *Run) *string { return &r.TreatmentID }),
 	integer("block", "", "iteration, from 1", "study", func(r *Run) *int { return &r.Block }),
 	integer("order", "", "place in the order of runs, from 1, over the whole study", "study", func(r *Run) *int { return &r.Order }),
-	text("prev_treatment", false, "treatment of the run before, empty for the first", "study", func(r *Run) *string { return &r.PrevTreatment }),
+	text("prev_treatment", false, "treatment of the run before, as planned; empty for the first", "study", func(r *Run) *string { return &r.PrevTreatment }),
 
 	text("protocol", true, "udp or tcp", "study", func(r *Run) *string { return &r.Protocol }),
 	text("load_mode", true, "dnsperf; lvslab-closed or lvslab-open for the loop of lvslab's own generator", "study", func(r *Run) *string { return &r.LoadMode }),

@@ -43,6 +43,12 @@ type Manifest struct {
 	// [OrderShuffle]: decided by the blocks that the study had at first, and kept
 	// when some are added.
 	BlockOrder map[string]string `json:"block_order,omitempty"`
+	// Shard is "i/n" when the result holds the i-th of n shares of the study's
+	// blocks, "" = all of them.
+	Shard string `json:"shard,omitempty"`
+	// Parts are the results that this one was merged from, in the order of their
+	// shares.
+	Parts []Part `json:"parts,omitempty"`
 	// Sessions are the applies that made the runs, in their order.
 	Sessions []Session `json:"sessions,omitempty"`
 	// Isolation is experiment → what was made anew before each of its runs:
@@ -92,6 +98,15 @@ type Host struct {
 	ID    string `json:"id,omitempty"`
 	CPU   string `json:"cpu,omitempty"` // model name
 	Cores int    `json:"cores,omitempty"`
+}
+
+// Label is the host as one word of a table: the beginning of its id, "unknown"
+// when it has none.
+func (h Host) Label() string {
+	if h.ID == "" {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.8s", h.ID)
 }
 
 // String names the host for people.

@@ -2,6 +2,8 @@ package artifact
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +19,7 @@ import (
 type Artifact struct {
 	dir      string
 	manifest Manifest
+	sum      string // SHA-256 of manifest.json, hex
 	sealed   bool
 	torn     bool
 	runs     []Run
@@ -61,6 +64,8 @@ func (a *Artifact) readManifest(dir string) error {
 	data, err := os.ReadFile(filepath.Join(a.dir, file))
 	switch {
 	case err == nil:
+		sum := sha256.Sum256(data)
+		a.sum = hex.EncodeToString(sum[:])
 		if a.manifest, err = ParseManifest(data); err != nil {
 			return fmt.Errorf("result %s: %w", dir, err)
 		}
@@ -184,9 +189,9 @@ func Partials(resultsDir, lab string) ([]string, error) {
 }
 
 // Find returns the newest sealed result of the lab that belongs to the study,
-// or "" when there is none.
+// or "" when there is none; shard is the share of its blocks, "" = all of them.
 // Results that cannot be read are passed over.
-func Find(ctx context.Context, resultsDir, lab, study string) (string, error) {
+func Find(ctx context.Context, resultsDir, lab, study, shard string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(resultsDir, lab))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -208,7 +213,7 @@ func Find(ctx context.Context, resultsDir, lab, study string) (string, error) {
 			continue
 		}
 		m, err := ParseManifest(data)
-		if err != nil || m.Study != study || m.Partial != "" {
+		if err != nil || m.Study != study || m.Shard != shard || m.Partial != "" {
 			continue
 		}
 		if t := m.StartedAt.UnixNano(); best == "" || t > bestTime {

@@ -193,11 +193,11 @@ func TestFind(t *testing.T) {
 	results := t.TempDir()
 	dir := sealSample(t, results)
 	ctx := context.Background()
-	if got, err := Find(ctx, results, "lvs-tun-dns", "s1"); err != nil || got != dir {
+	if got, err := Find(ctx, results, "lvs-tun-dns", "s1", ""); err != nil || got != dir {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for _, miss := range [][2]string{{"lvs-tun-dns", "s2"}, {"other", "s1"}} {
-		if got, err := Find(ctx, results, miss[0], miss[1]); err != nil || got != "" {
+		if got, err := Find(ctx, results, miss[0], miss[1], ""); err != nil || got != "" {
 			t.Errorf("%v: got %q, %v", miss, got, err)
 		}
 	}

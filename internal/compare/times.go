@@ -37,6 +37,9 @@ type TimeRow struct {
 // Differs reports whether the difference may be claimed.
 func (r TimeRow) Differs() bool { return r.P <= level }
 
+// several reports whether a result was merged from those of several hosts.
+func several(m artifact.Manifest) bool { return len(m.Parts) > 0 && m.Host.ID == "" }
+
 // refusal says why times of these results must not be compared: two machines,
 // two ways of running guests, or emulation, whose times are the host's.
 func refusal(a, b artifact.Manifest) string {
@@ -48,6 +51,8 @@ func refusal(a, b artifact.Manifest) string {
 		why = append(why, "the guests ran under emulation ("+known(a.Accelerator)+")")
 	}
 	switch {
+	case several(a) || several(b):
+		why = append(why, "a result was merged from several hosts")
 	case a.Host.ID == "" || b.Host.ID == "":
 		why = append(why, "a result does not say which host it was measured on")
 	case a.Host != b.Host:

@@ -154,8 +154,11 @@ func (s *Settings) prepareStudy(st *study, o ApplyOptions) (*applying, error) {
 	if _, err := guestsOf(st.topology); err != nil {
 		return nil, err
 	}
-	_, err = st.trials(nil, "")
-	return a, err
+	list, err := st.trials(nil, "")
+	if err != nil {
+		return nil, err
+	}
+	return a, o.Shard.someBlock(list.trials)
 }
 
 // carryOut is the story of an apply under the lab's lock.

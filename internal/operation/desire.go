@@ -59,7 +59,7 @@ func (st *study) trials(images []string, accelerator string) (trialList, error) 
 	return st.lay(images, accelerator, foundation{})
 }
 
-// lay is [study.lay] with this apply's images and accelerator, for its share.
+// lay is [study.lay] with this apply's images and accelerator.
 func (a *applying) lay(f foundation) (trialList, error) {
 	list, err := a.study.lay(a.digests(), string(a.accel), f)
 	return list, err

@@ -50,7 +50,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 	for _, e := range a.study.topology.Experiments {
 		m.Seeds[e.Noun.Name()], m.Isolation[e.Noun.Name()] = e.Seed, e.Isolation
 	}
-	m.RunOrder, m.BlockOrder = a.made, map[string]string{}
+	m.RunOrder, m.Shard, m.BlockOrder = a.made, a.opts.Shard.String(), map[string]string{}
 	for name, squares := range a.list.squares {
 		m.BlockOrder[name] = artifact.OrderShuffle
 		if squares {
@@ -233,7 +233,7 @@ func (a *applying) facts() []verdict.Facts {
 // blocks is how many blocks of an experiment the result has, with its parents'.
 func (a *applying) blocks(e lang.Experiment) int {
 	seen := map[int]bool{}
-	for _, t := range a.list.of(e) {
+	for _, t := range a.ofShare().of(e) {
 		seen[t.Block] = true
 	}
 	before := a.parent

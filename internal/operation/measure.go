@@ -181,7 +181,7 @@ func (a *applying) noteDone(done []experiment.Done) {
 // left from the pace so far.
 func (a *applying) runHooks(e lang.Experiment) experiment.Hooks {
 	began := time.Now()
-	n := len(a.list.trials)
+	n := len(a.mine(a.list.trials))
 	first := n - len(a.todo)
 	for _, other := range a.study.topology.Experiments {
 		if other.Noun == e.Noun {

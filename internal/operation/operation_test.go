@@ -55,11 +55,11 @@ func TestJudge(t *testing.T) {
 
 func TestTrialsWithoutARow(t *testing.T) {
 	list := trialList{trials: []experiment.Trial{{RunID: "01-01-rr", Block: 1}, {RunID: "01-02-dh", Block: 1}}}
-	if got := list.without(nil); len(got) != 2 {
+	if got := without(list.trials, nil); len(got) != 2 {
 		t.Errorf("without a result %d are pending", len(got))
 	}
 	list.trials[0].Treatment.ID, list.trials[1].Treatment.ID = "s=rr", "s=dh"
-	if got := list.without(map[string]bool{runKey("", "", 1, "s=dh"): true}); len(got) != 1 || got[0].RunID != "01-01-rr" {
+	if got := without(list.trials, map[string]bool{runKey("", "", 1, "s=dh"): true}); len(got) != 1 || got[0].RunID != "01-01-rr" {
 		t.Errorf("pending: %v", got)
 	}
 }

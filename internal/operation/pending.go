@@ -23,7 +23,7 @@ func (a *applying) pendingTrials(ctx context.Context) error {
 	if len(a.opts.Target) > 0 || len(a.list.trials) == 0 {
 		return nil
 	}
-	a.todo = a.list.trials
+	a.todo = a.mine(a.list.trials)
 	partials, err := artifact.Partials(a.opts.Results, a.study.config.LabName())
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (a *applying) pendingTrials(ctx context.Context) error {
 		}
 		return nil
 	}
-	sealed, err := artifact.Find(ctx, a.opts.Results, a.study.config.LabName(), a.list.hash)
+	sealed, err := artifact.Find(ctx, a.opts.Results, a.study.config.LabName(), a.list.hash, a.opts.Shard.String())
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,9 @@ func (a *applying) continueFrom(ctx context.Context, dir, sealed string) (bool, 
 			a.left(dir, "it is of another study")
 		}
 		return false, nil
+	}
+	if m.Shard != a.opts.Shard.String() {
+		return false, nil // another share is another apply's
 	}
 	if sealed != "" {
 		if s, err := artifact.Open(sealed); err == nil && !m.StartedAt.After(s.Manifest().StartedAt) {
@@ -121,7 +124,7 @@ func (a *applying) takeUp(u *artifact.Unfinished) (bool, error) {
 // run of.
 func (a *applying) lacking() {
 	a.todo = nil
-	for _, t := range a.list.trials {
+	for _, t := range a.mine(a.list.trials) {
 		if !a.unfinished.Whole[t.RunID] {
 			a.todo = append(a.todo, t)
 		}
@@ -139,9 +142,13 @@ func (a *applying) addTo(sealed string) error {
 	for _, r := range chain.Runs() {
 		have[runKey("", r.Experiment, r.Block, r.TreatmentID)] = true
 	}
-	missing := a.list.without(have)
+	missing := without(a.mine(a.list.trials), have)
 	if len(missing) == 0 {
 		a.todo, a.result = nil, sealed
+		return nil
+	}
+	if a.opts.Shard.of > 0 {
+		a.anew(sealed, missing, "blocks are not added to a share")
 		return nil
 	}
 	added, err := a.lay(foundationOf(chain.Links(), chain.Manifest(), nil))
@@ -154,16 +161,21 @@ func (a *applying) addTo(sealed string) error {
 	why := a.otherConditions(chain.Manifest())
 	switch {
 	case why != "":
-	case len(a.list.without(have)) > 0:
+	case len(without(a.list.trials, have)) > 0:
 		why = "it has holes, not only too few blocks"
 	}
 	if why != "" {
-		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s lacks %d of %d runs; they are all made anew, in a result of their own: %s.",
-			shownPath(sealed), len(missing), len(a.list.trials), why)})
+		a.anew(sealed, missing, why)
 		return nil
 	}
 	a.list, a.todo, a.parent = added, added.trials, chain
 	return nil
+}
+
+// anew says why a sealed result gets no blocks added.
+func (a *applying) anew(sealed string, missing []experiment.Trial, why string) {
+	a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s lacks %d of %d runs; they are all made anew, in a result of their own: %s.",
+		shownPath(sealed), len(missing), len(a.mine(a.list.trials)), why)})
 }
 
 // runKey identifies a run of a study; id is "" where only what it measures counts.
@@ -172,9 +184,9 @@ func runKey(id, experiment string, block int, treatment string) string {
 }
 
 // without returns the trials that are not there.
-func (l trialList) without(have map[string]bool) []experiment.Trial {
+func without(trials []experiment.Trial, have map[string]bool) []experiment.Trial {
 	var out []experiment.Trial
-	for _, t := range l.trials {
+	for _, t := range trials {
 		if !have[runKey("", t.Experiment, t.Block, t.Treatment.ID)] {
 			out = append(out, t)
 		}
@@ -186,6 +198,9 @@ func (l trialList) without(have map[string]bool) []experiment.Trial {
 // runs would be made under, "" = in none. Runs of two versions or kernels are two
 // studies that happen to have one name.
 func (a *applying) otherConditions(m artifact.Manifest) string {
+	if len(m.Parts) > 0 {
+		return "it was merged from shares that were made apart"
+	}
 	now := hostVersions()
 	host := thisHost()
 	for _, c := range []struct{ what, then, now string }{
@@ -216,16 +231,23 @@ func (a *applying) unsealed() bool { return a.unfinished != nil && len(a.todo) =
 
 // trialsLine says how many runs are pending, and of what they become a part.
 func (a *applying) trialsLine() string {
-	pending := count(len(a.todo), "run")
+	pending, all := count(len(a.todo), "run"), count(len(a.mine(a.list.trials)), "run")
+	if a.opts.Shard.of > 0 {
+		all += fmt.Sprintf(" of share %s", a.opts.Shard)
+	}
 	switch {
 	case a.unsealed():
-		return fmt.Sprintf("Trials: none pending, all %d runs are in %s, which is sealed now.", len(a.list.trials), shownPath(a.unfinished.Dir()))
+		return fmt.Sprintf("Trials: none pending, all %s are in %s, which is sealed now.", all, shownPath(a.unfinished.Dir()))
 	case a.unfinished != nil:
-		return fmt.Sprintf("Trials: %d of %s pending, continuing %s.", len(a.todo), count(len(a.list.trials), "run"), shownPath(a.unfinished.Dir()))
+		return fmt.Sprintf("Trials: %d of %s pending, continuing %s.", len(a.todo), all, shownPath(a.unfinished.Dir()))
 	case a.parent != nil:
 		return fmt.Sprintf("Trials: %s pending, added to the %d of %s.", pending, len(a.parent.Runs()), shownPath(a.parent.Dir()))
+	case len(a.todo) > 0 && a.opts.Shard.of > 0:
+		return fmt.Sprintf("Trials: %s pending, share %s of the study's %d.", pending, a.opts.Shard, len(a.list.trials))
 	case len(a.todo) > 0:
 		return "Trials: " + pending + " pending."
+	case a.result != "" && a.opts.Shard.of > 0:
+		return fmt.Sprintf("Trials: none, share %s of the study is complete in %s.", a.opts.Shard, shownPath(a.result))
 	case a.result != "":
 		return fmt.Sprintf("Trials: none, the study is complete in %s.", shownPath(a.result))
 	}

@@ -80,7 +80,7 @@ func (a *applying) planText() string {
 		b.WriteString("\n" + line)
 	}
 	if len(a.todo) > 0 {
-		for _, line := range a.list.describe(t) {
+		for _, line := range a.ofShare().describe(t) {
 			b.WriteString("\n  " + line)
 		}
 	}

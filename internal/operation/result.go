@@ -56,7 +56,7 @@ func (a *applying) addInputs(w *artifact.Writer) (err error) {
 	if err = errors.Join(err, verr, perr); err != nil {
 		return err
 	}
-	return errors.Join(w.AddInput("variables.json", vars), w.SetPlan(planned))
+	return errors.Join(w.AddInput(variablesFile, vars), w.SetPlan(planned))
 }
 
 // resumeResult opens the interrupted result under its lock, and looks once more at

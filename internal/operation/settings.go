@@ -92,6 +92,7 @@ type Choices struct {
 	Keep    bool        `json:"keep,omitempty"`
 	Fresh   bool        `json:"fresh,omitempty"`
 	Results string      `json:"results"`
+	Shard   Shard       `json:"shard,omitzero"`
 	Target  []addr.Noun `json:"target,omitempty"`
 	Replace []addr.Noun `json:"replace,omitempty"`
 	// Boot, when not "", is [BootCold] or [BootRestore] and holds for all machines.

@@ -16,7 +16,15 @@ func (s Summary) threats() []string {
 	if c.Accelerator != "" && c.Accelerator != "kvm" {
 		out = append(out, fmt.Sprintf("The guests ran under emulation (%s): every time here is the emulator's. Counts, shares and connection entries do not depend on it.", c.Accelerator))
 	}
-	out = append(out, "All machines shared one host: they competed for its processors, which real servers do not.")
+	switch {
+	case len(c.Shares) > 1:
+		out = append(out, fmt.Sprintf("The blocks were shared out between %d labs, all machines of each on one host, for whose processors they competed. Within a block every treatment had the same host; times of different blocks may differ by their hosts.", len(c.Shares)))
+	default:
+		out = append(out, "All machines shared one host: they competed for its processors, which real servers do not.")
+	}
+	if c.Shard != "" {
+		out = append(out, fmt.Sprintf("This is share %s of the study's blocks: what the study says is said by all shares together (lvslab merge).", c.Shard))
+	}
 	if k := c.Versions.GuestKernel; k != "" {
 		out = append(out, fmt.Sprintf("One kernel, %s: schedulers have changed between kernels.", k))
 	}

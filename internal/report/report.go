@@ -50,6 +50,8 @@ type Conditions struct {
 	Lineage          string                       `json:"lineage"`
 	Parent           string                       `json:"parent,omitempty"`   // name of the result that this one adds blocks to
 	Sessions         int                          `json:"sessions,omitempty"` // applies that made the runs of this result, when there were several
+	Shard            string                       `json:"shard,omitempty"`    // the share of the blocks, as 1/2
+	Shares           []ShareOfBlocks              `json:"shares,omitempty"`   // of a result that was merged
 	Partial          string                       `json:"partial,omitempty"`
 	StartedAt        string                       `json:"started_at"` // RFC 3339, UTC
 	Accelerator      string                       `json:"accelerator"`
@@ -99,13 +101,13 @@ type Step struct {
 func Build(in Input) Summary {
 	m := in.Manifest
 	s := Summary{SchemaVersion: SchemaVersion, Lab: m.Lab, Description: in.Description, Result: m.Run, Checks: in.Checks,
-		Conditions: Conditions{Study: m.Study, Lineage: m.Lineage, Parent: m.Parent.Name(), Partial: m.Partial,
+		Conditions: Conditions{Study: m.Study, Lineage: m.Lineage, Parent: m.Parent.Name(), Shard: m.Shard, Shares: sharesOf(m.Parts, in.Runs), Partial: m.Partial,
 			Accelerator: m.Accelerator, Versions: m.Versions, Images: m.Images, TopologySHA256: m.Topology, Seeds: m.Seeds,
 			Isolation: m.Isolation, Sysctls: m.Sysctls, DestinationOrder: m.DestinationOrder, Addresses: m.Addresses, Timings: m.Timings}}
 	if !m.StartedAt.IsZero() {
 		s.Conditions.StartedAt = m.StartedAt.UTC().Format(artifact.TimeFormat)
 	}
-	if n := len(m.Sessions); n > 1 {
+	if n := len(m.Sessions); n > max(1, len(m.Parts)) {
 		s.Conditions.Sessions = n
 	}
 	if s.Checks == nil {

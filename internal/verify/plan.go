@@ -36,6 +36,17 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial, sourcePorts) {
 	if m := a.Manifest(); m.Study != "" && p.Study.Study != m.Study {
 		c.fail(artifact.PlanFile, "", "is of study %.12s, the manifest of %.12s", p.Study.Study, m.Study)
 	}
+	share, of, err := artifact.ShareOf(a.Manifest().Shard)
+	if err != nil {
+		c.fail(artifact.ManifestFile, "", "shard: %v", err)
+		share, of = 1, 1
+	}
+	mine := 0
+	for _, t := range planned {
+		if (t.Block-1)%of == share-1 {
+			mine++
+		}
+	}
 	last, sessions := 0, max(1, len(a.Manifest().Sessions))
 	for _, r := range a.Runs() {
 		c.Compared++
@@ -52,6 +63,9 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial, sourcePorts) {
 		differ("experiment", r.Experiment, t.Experiment)
 		differ("treatment_id", r.TreatmentID, t.Treatment.ID)
 		differ("block", r.Block, t.Block)
+		if (r.Block-1)%of != share-1 {
+			c.fail(artifact.RunsFile, r.RunID, "block %d is not of share %d/%d", r.Block, share, of)
+		}
 		differ("order", r.Order, t.Order)
 		differ("prev_treatment", r.PrevTreatment, t.PrevTreatment)
 		differ("protocol", r.Protocol, t.Treatment.Setting.Protocol)
@@ -73,7 +87,7 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial, sourcePorts) {
 			c.fail(artifact.BackendsFile, b.RunID, "planned_decisions of %s are not those of %s", b.Backend, artifact.PlanFile)
 		}
 	}
-	if missing := len(planned) - len(a.Runs()); missing > 0 && a.Manifest().Partial == "" {
+	if missing := mine - len(a.Runs()); missing > 0 && a.Manifest().Partial == "" {
 		c.Notes = append(c.Notes, fmt.Sprintf("%d planned runs have no row", missing))
 	}
 	return c, planned, p.Ports

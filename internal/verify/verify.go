@@ -91,6 +91,9 @@ func Result(ctx context.Context, dir string) (Report, error) {
 		}
 		out.Checks = append(out.Checks, parents)
 	}
+	if len(a.Manifest().Parts) > 0 {
+		out.Checks = append(out.Checks, checkMerged(a))
+	}
 	measured, err := checkLinks(ctx, a)
 	if err != nil {
 		return Report{}, err

@@ -64,6 +64,31 @@ func (s *Study) Split(results string, block int) (parent string, child *Study, e
 	return parent, &second, err
 }
 
+// Shares shares the blocks out between n results, as apply --shard does on machines of
+// their own. None is sealed.
+func (s *Study) Shares(n int) []*Study {
+	var out []*Study
+	for i := range n {
+		one := *s
+		one.Run = fmt.Sprintf("2000010%dT000000Z-0000", i+3)
+		one.Manifest.Shard = fmt.Sprintf("%d/%d", i+1, n)
+		one.Manifest.Host = artifact.Host{ID: strings.Repeat(fmt.Sprint(i+1), 64), CPU: "test", Cores: 2}
+		one.Manifest.Lineage = fmt.Sprintf("lineage-%d", i+1)
+		one.Manifest.Sessions = []artifact.Session{{End: "sealed", Runs: 2, Host: one.Manifest.Host}}
+		one.Runs, one.Blocks = nil, 0
+		blocks := map[int]bool{}
+		for _, r := range s.Runs {
+			if (r.Block-1)%n == i {
+				one.Runs = append(one.Runs, r)
+				blocks[r.Block] = true
+			}
+		}
+		one.Rows, one.Blocks = rowsOf(s.Rows, one.Runs), len(blocks)
+		out = append(out, &one)
+	}
+	return out
+}
+
 func rowsOf(rows []artifact.BackendRow, runs []artifact.Run) []artifact.BackendRow {
 	return slices.DeleteFunc(slices.Clone(rows), func(b artifact.BackendRow) bool {
 		return !slices.ContainsFunc(runs, func(r artifact.Run) bool { return r.RunID == b.RunID })

@@ -1,0 +1,42 @@
+package artifact
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Part is a result that another one was merged from.
+type Part struct {
+	Result string `json:"result"` // name of its directory
+	Shard  string `json:"shard"`  // as 1/2
+	// Manifest is the SHA-256 of its manifest.json, in hex, which covers every file.
+	Manifest string `json:"manifest_sha256"`
+	// Host is the machine that it was made on, HostKernel the kernel of that.
+	Host       Host   `json:"host,omitzero"`
+	HostKernel string `json:"host_kernel,omitempty"`
+	// Timings are the part's own; the merged result has none.
+	Timings Timings `json:"timings,omitzero"`
+}
+
+// PartManifest is where a merged result keeps the manifest of a part: 1-of-2.json
+// in [PartsDir].
+func PartManifest(shard string) string {
+	return PartsDir + "/" + strings.ReplaceAll(shard, "/", "-of-") + ".json"
+}
+
+// Sum returns the SHA-256 of the manifest as it was read, in hex, "" when there was
+// none.
+func (a *Artifact) Sum() string { return a.sum }
+
+// ShareOf reads a share of blocks, "i/n": the i-th of n, both from 1. "" is all of
+// them, 1/1.
+func ShareOf(text string) (i, n int, err error) {
+	if text == "" {
+		return 1, 1, nil
+	}
+	var rest string
+	if got, _ := fmt.Sscanf(text, "%d/%d%s", &i, &n, &rest); got != 2 || i < 1 || i > n || fmt.Sprintf("%d/%d", i, n) != text {
+		return 0, 0, fmt.Errorf("a share is i/n, the i-th of n, as 1/2; got %q", text)
+	}
+	return i, n, nil
+}
