@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,7 +33,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("EXAMPLES", examples)
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"study": sealStudy},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"study": sealStudy, "snippet": writeSnippet},
 	})
 }
 
@@ -46,7 +47,17 @@ func sealStudy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	added := false
 	for _, change := range args[1:] {
+		if shard, ok := strings.CutPrefix(change, "share="); ok {
+			list := s.Shares(2)
+			s = list[0]
+			if shard == list[1].Manifest.Shard {
+				s = list[1]
+			}
+			continue
+		}
 		switch change {
+		case "kernel":
+			s.Manifest.Versions.GuestKernel = "6.12.1"
 		case "forged":
 			s.Runs[0].AnswersOK--
 		case "added": // the second block, to a sealed result that has the first
