@@ -174,7 +174,9 @@ func runsPlanned(t *testing.T, a *artifact.Artifact) string {
 func checksSaid(t *testing.T, a *artifact.Artifact) string {
 	t.Helper()
 	data, err := a.ReadFile(artifact.SummaryJSONFile)
-	var s struct{ Checks []struct{ Name, Message string } }
+	var s struct {
+		Checks []struct{ Name, Message string }
+	}
 	if err == nil {
 		err = json.Unmarshal(data, &s)
 	}
