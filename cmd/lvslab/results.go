@@ -48,11 +48,11 @@ func (a *app) mergeCommand() *cobra.Command {
 		Short: "Join the shares of a study, made with apply --shard, into one result",
 		Long: `Join results that hold the shares of one study, made with apply --shard on
 several machines, into a new result. It is sealed, reported on, verified and
-compared like any other; runs.csv has the machine of each run as a column more,
-factor_host. Results that are not of one study, blocks that are there twice or not
-at all, and a share that is named twice are errors, and nothing is written. The
-results named stay as they are. Checks are evaluated over all runs; exit codes are
-those of apply.`,
+compared like any other; runs.csv has the machine of each run as a column
+more, factor_host. Results that are not of one study, blocks that are there
+twice or not at all, and a share that is named twice are errors, and nothing
+is written. The results named stay as they are. Checks are evaluated over all
+runs; exit codes are those of apply.`,
 		Example: `  lvslab apply --shard 1/2 --results one topology.hcl   # on one machine
   lvslab apply --shard 2/2 --results two topology.hcl   # on another
   lvslab merge one/lab/latest two/lab/latest -o results`,
