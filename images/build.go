@@ -108,7 +108,7 @@ func build(ctx context.Context, recipe Recipe, opts Options, dir string) (Image,
 		old.Resolved = now
 		return old, old.store(final)
 	}
-	k, err := openKernel(root)
+	k, err := recipe.kernel(root)
 	if err != nil {
 		return Image{}, err
 	}
@@ -148,7 +148,37 @@ func writeFiles(ctx context.Context, recipe Recipe, t tree, k *kernelTree, out s
 	if err := os.WriteFile(filepath.Join(out, kernelFile), kernel, 0o644); err != nil {
 		return err
 	}
-	return writeTo(filepath.Join(out, initrdFile), func(w io.Writer) error { return writeInitrd(ctx, w, recipe, t, k) })
+	return writeTo(filepath.Join(out, initrdFile), func(w io.Writer) error {
+		if err := recipe.ownInitrd(w); err != nil {
+			return err
+		}
+		return writeInitrd(ctx, w, recipe, t, k)
+	})
+}
+
+// kernel returns the recipe's own kernel, else the one among the packages.
+func (r Recipe) kernel(root string) (*kernelTree, error) {
+	if r.Own != nil {
+		return r.Own.open()
+	}
+	return openKernel(root)
+}
+
+// ownInitrd writes the user's archive, if any, and what brings the next one to a
+// multiple of four.
+func (r Recipe) ownInitrd(w io.Writer) error {
+	if r.Own == nil || r.Own.initrd == "" {
+		return nil
+	}
+	text, err := os.ReadFile(r.Own.initrd)
+	if err != nil {
+		return fmt.Errorf("read the initramfs: %w", err)
+	}
+	for len(text)%4 != 0 {
+		text = append(text, 0)
+	}
+	_, err = w.Write(text)
+	return err
 }
 
 func writeTo(path string, fill func(io.Writer) error) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,6 +27,19 @@ type kernelTree struct {
 	files   map[string]string   // module name → path relative to dir
 	builtin map[string]bool     // names compiled into the kernel
 	infos   map[string]*modInfo // read so far
+	tree    bool                // dir is where the kernel was built, its modules lie without kernel/
+}
+
+func newKernelTree(release, image, dir string) *kernelTree {
+	return &kernelTree{release: release, image: image, dir: dir, files: map[string]string{}, builtin: map[string]bool{}, infos: map[string]*modInfo{}}
+}
+
+// path is where a module lies.
+func (k *kernelTree) path(name string) string {
+	if k.tree {
+		return filepath.Join(k.dir, strings.TrimPrefix(k.files[name], "kernel/"))
+	}
+	return filepath.Join(k.dir, k.files[name])
 }
 
 // modInfo is what a module says about itself in its .modinfo section.
@@ -52,11 +66,16 @@ func openKernel(root string) (*kernelTree, error) {
 	if len(dirs) != 1 {
 		return nil, fmt.Errorf("the packages bring %d kernels, wanted is one: %s", len(dirs), strings.Join(dirs, ", "))
 	}
-	k := &kernelTree{dir: dirs[0], release: filepath.Base(dirs[0]), files: map[string]string{}, builtin: map[string]bool{}, infos: map[string]*modInfo{}}
-	k.image = filepath.Join(root, "boot", "vmlinuz-"+k.release)
+	release := filepath.Base(dirs[0])
+	k := newKernelTree(release, filepath.Join(root, "boot", "vmlinuz-"+release), dirs[0])
 	if _, err := os.Stat(k.image); err != nil {
 		return nil, fmt.Errorf("the kernel package brings no image: %w", err)
 	}
+	return k, k.scan()
+}
+
+// scan reads which modules lie in the directory and what is compiled in.
+func (k *kernelTree) scan() error {
 	err := filepath.WalkDir(filepath.Join(k.dir, "kernel"), func(p string, d fs.DirEntry, err error) error {
 		if err == nil && strings.Contains(d.Name(), ".ko") && d.Type().IsRegular() {
 			rel, _ := filepath.Rel(k.dir, p)
@@ -65,16 +84,20 @@ func openKernel(root string) (*kernelTree, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the kernel's modules: %w", err)
+		return fmt.Errorf("read the kernel's modules: %w", err)
 	}
+	return k.readBuiltin()
+}
+
+func (k *kernelTree) readBuiltin() error {
 	text, err := os.ReadFile(filepath.Join(k.dir, "modules.builtin"))
 	if err != nil {
-		return nil, fmt.Errorf("read what is built into the kernel: %w", err)
+		return fmt.Errorf("read what is built into the kernel: %w", err)
 	}
 	for _, line := range strings.Fields(string(text)) {
 		k.builtin[moduleName(line)] = true
 	}
-	return k, nil
+	return nil
 }
 
 // selectModules turns a recipe's list of names and directories into module
@@ -161,7 +184,7 @@ func (k *kernelTree) info(ctx context.Context, name string) (*modInfo, error) {
 	if file == "" {
 		return nil, fmt.Errorf("%s, which Linux %s does not have", name, k.release)
 	}
-	text, err := readModule(ctx, filepath.Join(k.dir, file))
+	text, err := readModule(ctx, k.path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +261,17 @@ func parseModinfo(section []byte) *modInfo {
 	return info
 }
 
+// orderInstalled is the list of a kernel's tree as it is when installed: with
+// kernel/ before each, and .ko behind.
+func orderInstalled(text []byte) []byte {
+	var b strings.Builder
+	for _, line := range strings.Fields(string(text)) {
+		line = strings.TrimPrefix(line, "kernel/")
+		fmt.Fprintf(&b, "kernel/%s.ko\n", strings.TrimSuffix(strings.TrimSuffix(line, ".o"), ".ko"))
+	}
+	return []byte(b.String())
+}
+
 // installModules puts the modules and depmod's indexes into the tree, below
 // usr/lib/modules. The modules are written to dir for depmod to read.
 func (k *kernelTree) installModules(ctx context.Context, t tree, names []string, dir string) error {
@@ -258,8 +292,14 @@ func (k *kernelTree) installModules(ctx context.Context, t tree, names []string,
 	}
 	for _, name := range []string{"modules.order", "modules.builtin", "modules.builtin.modinfo"} {
 		text, err := os.ReadFile(filepath.Join(k.dir, name))
+		if errors.Is(err, fs.ErrNotExist) && name != "modules.builtin" {
+			continue // a kernel without modules has no order of them
+		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if k.tree && name == "modules.order" {
+			text = orderInstalled(text)
 		}
 		if err := os.WriteFile(filepath.Join(base, name), text, 0o644); err != nil {
 			return err

@@ -23,6 +23,8 @@ type Recipe struct {
 	// as bookworm-backports; "" for Suite. When the machine has no source for
 	// it, it is looked for where Suite comes from.
 	KernelSuite string `json:",omitempty"`
+	// Own is a kernel of the user's, in place of one among the packages.
+	Own *OwnKernel `json:",omitempty"`
 	// Arch is the Debian architecture of the guest.
 	Arch string
 	// Packages are what the guest needs; their dependencies follow.

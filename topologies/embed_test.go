@@ -41,7 +41,6 @@ func resolve(t *testing.T, src lang.Source) (*lang.Topology, map[string]netip.Ad
 	clean(ds)
 	_, ds = c.Conclude(sk, tp, nil)
 	clean(ds)
-	clean(lang.Unsupported(tp))
 	if _, err := topo.Lay(tp, "lineage"); err != nil {
 		t.Fatal(err)
 	}

@@ -191,7 +191,6 @@ func carriedOut(src lang.Source) diag.Diagnostics {
 	if ds = append(ds, more...); ds.HasErrors() {
 		return ds
 	}
-	ds = append(ds, lang.Unsupported(t)...)
 	results := map[string]lang.ExperimentResult{}
 	for _, x := range t.Experiments {
 		treatments, more := experiment.Treatments(t, x)

@@ -287,9 +287,12 @@ func (t *Topology) Service(n addr.Noun) (Service, bool) {
 }
 
 // ImageOf returns the image that a machine boots, false for the built-in one.
-func (t *Topology) ImageOf(m Machine) (Image, bool) {
+func (t *Topology) ImageOf(m Machine) (Image, bool) { return t.ImageNamed(m.Image) }
+
+// ImageNamed returns an image by its noun.
+func (t *Topology) ImageNamed(n addr.Noun) (Image, bool) {
 	for _, i := range t.Images {
-		if i.Noun == m.Image {
+		if i.Noun == n {
 			return i, true
 		}
 	}

@@ -188,14 +188,15 @@ const tailBytes = 8 << 10
 
 // tail keeps the end of what is written to it.
 type tail struct {
-	mu   sync.Mutex
-	text []byte
+	mu      sync.Mutex
+	text    []byte
+	written int64
 }
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, b...)
+	t.text, t.written = append(t.text, b...), t.written+int64(len(b))
 	if extra := len(t.text) - tailBytes; extra > 0 {
 		t.text = append(t.text[:0], t.text[extra:]...)
 	}
@@ -208,10 +209,11 @@ const shown = 20
 func (t *tail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text := strings.TrimSpace(strings.ReplaceAll(string(t.text), "\r", ""))
-	if text == "" {
-		return nil
+	var all []string
+	for line := range strings.Lines(strings.ReplaceAll(string(t.text), "\r", "")) {
+		if line = strings.TrimRight(line, " \n"); line != "" {
+			all = append(all, line)
+		}
 	}
-	all := strings.Split(text, "\n")
 	return all[max(0, len(all)-shown):]
 }

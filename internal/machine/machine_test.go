@@ -1,10 +1,12 @@
 package machine
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The end of a long console is kept, in whole lines as far as they are shown.
@@ -28,5 +30,31 @@ func TestArguments(t *testing.T) {
 	text := strings.Join(all, " ")
 	if !slices.Contains(all, "pc,accel=kvm") || !strings.Contains(text, "-net none") || !strings.Contains(text, "readonly=on") || strings.Contains(text, "path=") {
 		t.Error(text)
+	}
+}
+
+// A trial ends with the last word, with the machine, with silence, or not at all.
+func TestWatch(t *testing.T) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for said, tt := range map[string]struct {
+		ended context.Context
+		quiet time.Duration
+		want  string
+	}{
+		"Decompressing\nDecoding failed\n\n -- System halted": {context.Background(), time.Minute, "the boot has ended: -- System halted"},
+		"[ 1.0] Kernel panic - not syncing: VFS: no root\n":   {ended, time.Minute, "ended: Kernel panic - not syncing: VFS: no root"},
+		"booting\n": {context.Background(), 200 * time.Millisecond, "nothing on its console for"},
+	} {
+		q := &qemu{console: &tail{}, ended: tt.ended}
+		fmt.Fprint(q.console, said)
+		if got := q.watch(context.Background(), tt.quiet); !strings.Contains(got, tt.want) {
+			t.Errorf("%q gives %q, want %q", said, got, tt.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if got := (&qemu{console: &tail{}, ended: context.Background()}).watch(ctx, time.Minute); got != "" {
+		t.Errorf("told to end it says %q", got)
 	}
 }

@@ -145,6 +145,9 @@ func (a *applying) makeRoom() error {
 // create starts the hypervisor if need be and carries the plan out.
 func (a *applying) create(ctx context.Context) error {
 	if len(a.wanted) > 0 {
+		if err := a.tryOwnKernels(ctx); err != nil {
+			return err
+		}
 		a.prepareTemplates(ctx)
 		if err := a.startHypervisor(ctx); err != nil {
 			return err

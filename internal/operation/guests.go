@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,13 +58,33 @@ func guestsOf(t *lang.Topology) ([]guestKind, error) {
 		g := guestKind{block: n, recipe: images.Debian12}
 		if i, ok := t.ImageOf(lang.Machine{Image: n}); ok {
 			var err error
-			if g.recipe, err = images.ForKernel(i.Kernel); err != nil {
+			if g.recipe, err = recipeOf(i); err != nil {
 				return nil, at(err, t.Place(n, "kernel", i.Range), n)
 			}
 		}
 		out = append(out, g)
 	}
 	return out, nil
+}
+
+// readKernel bounds the reading of an own kernel's modules: some hundred files.
+const readKernel = time.Minute
+
+// recipeOf returns how the guest of an image block is made. Paths count from the
+// directory of the file that names them.
+func recipeOf(i lang.Image) (images.Recipe, error) {
+	if !i.OwnKernel() {
+		return images.ForKernel(i.Kernel)
+	}
+	from := func(path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(filepath.Dir(i.Range.Filename), path)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readKernel)
+	defer cancel()
+	return images.ForOwnKernel(ctx, from(i.Kernel), from(i.Modules), from(i.Initrd))
 }
 
 // at lets a failure point to where the topology says what failed.

@@ -39,6 +39,11 @@ func TestGuestsOf(t *testing.T) {
 	if ds := diag.From(err); len(ds) != 1 || ds[0].Address != "image.six" {
 		t.Errorf("a bad name gives %+v", ds)
 	}
+	bad.Images[0].Kernel, bad.Images[0].Range.Filename = "./bzImage", "far/lab.hcl"
+	_, err = guestsOf(bad)
+	if ds := diag.From(err); len(ds) != 1 || ds[0].Address != "image.six" || !strings.Contains(ds[0].Detail, "far/bzImage") {
+		t.Errorf("a kernel that is not there gives %+v", ds)
+	}
 }
 
 // TestEachImageHasItsOwn: files, template and digest of a machine are those of

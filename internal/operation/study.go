@@ -133,7 +133,6 @@ func (s *Settings) resolve(st *study, prior state.State) error {
 	if ds = append(ds, more...); ds.HasErrors() {
 		return ds.Err()
 	}
-	ds = append(ds, lang.Unsupported(st.topology)...)
 	_, more = st.config.Conclude(st.skeleton, st.topology, nil) // finds misspelt attributes of experiments
 	if ds = append(ds, more...); ds.HasErrors() {
 		return ds.Err()
