@@ -71,7 +71,7 @@ func TestStudyOfThePaper(t *testing.T) {
 	if fmt.Sprint(s.VIPs, len(s.RealServers), s.RealServers[0].Backend) != "[198.18.0.101] 3 backend.ns[0]" {
 		t.Errorf("service: %+v", s)
 	}
-	if len(x.Factors) != 1 || len(x.Factors[0].Values) != 10 || x.Iterations != 5 || x.Load.Queries != 1000 || x.Load.Sockets != 1 || x.Seed != 2026 {
+	if len(x.Factors) != 1 || len(x.Factors[0].Values) != 10 || x.Iterations != 3 || x.Controls == nil || *x.Controls != (lang.Controls{AA: true, Direct: true, Rotate: true}) || x.Load.Queries != 1000 || x.Load.Sockets != 1 || x.Seed != 2026 {
 		t.Errorf("experiment: %+v", x)
 	}
 	if tp.Lab.Name != "lvs-tun-dns" || tp.Lab.Teardown != lang.TeardownOnSuccess || len(tp.Zones[0].Records) != 100 {

@@ -159,11 +159,11 @@ func TestGolden(t *testing.T) {
 			t.Errorf("rule %s has no case", r.ID)
 		}
 	}
-	config, ok := topologies.Get("lvs-tun-dns")
+	config, ok := topologies.Get("triac-2026")
 	if !ok {
 		t.Fatal("the built-in topology is gone")
 	}
-	paper := Check(topology(t, "lvs-tun-dns.hcl", string(config)))
+	paper := Check(topology(t, "triac-2026.hcl", string(config)))
 	if len(paper) < 5 {
 		t.Errorf("the paper's design draws %d pieces of advice only", len(paper))
 	}

@@ -138,17 +138,33 @@ func (l trialList) describe(t *lang.Topology) []string {
 		if len(blocks) < last {
 			which = fmt.Sprintf(" (%s)", numbers(blocks))
 		}
-		line := fmt.Sprintf("%s: %d runs, %d treatments × %d blocks%s on %s, %s from seed %d",
-			e.Noun, len(mine), n, len(blocks), which, e.Service, experiment.Balanced(l.squares[e.Noun.Name()], last, n), e.Seed)
+		what := fmt.Sprintf("%d treatments", n)
+		compared := n - controlsOf(mine)
+		if compared < n {
+			what = fmt.Sprintf("(%d treatments + %d controls)", compared, n-compared)
+		}
+		line := fmt.Sprintf("%s: %d runs, %s × %d blocks%s on %s, %s from seed %d",
+			e.Noun, len(mine), what, len(blocks), which, e.Service, experiment.Balanced(l.squares[e.Noun.Name()], last, n), e.Seed)
 		if anew := experiment.Renewals(t, e); len(anew) > 0 {
 			line += "; before each run " + nounsText(anew) + " made anew"
 		}
 		lines = append(lines, line)
-		if text := advise.Detectable(n, e.Iterations); text != "" {
+		if text := advise.Detectable(compared, e.Iterations); text != "" {
 			lines = append(lines, "  "+text)
 		}
 	}
 	return lines
+}
+
+// controlsOf counts the controls of a block: they are no part of the comparison.
+func controlsOf(trials []experiment.Trial) int {
+	ids := map[string]bool{}
+	for _, t := range trials {
+		if t.Treatment.Control() {
+			ids[t.Treatment.ID] = true
+		}
+	}
+	return len(ids)
 }
 
 // blocksOf lists the blocks of trials, in ascending order.

@@ -48,6 +48,7 @@ func sitting(t *testing.T, results string, blocks int, more ...func(*applying)) 
 	}
 	factor := &st.topology.Experiments[0].Factors[0]
 	factor.Values = factor.Values[:5]
+	st.topology.Experiments[0].Controls = nil // five runs a block
 	a := &applying{Settings: s, study: st, dir: memory(t), accel: hypervisor.TCG}
 	a.opts.Results = results
 	began = began.Add(time.Second)

@@ -101,7 +101,7 @@ func (p Prediction) findings() []string {
 		}
 	}
 	if p.Rotates {
-		out = append(out, "The kernel's list begins one place further on in each block: these are the numbers of the first.")
+		out = append(out, "The kernel's list begins one place further on in each block: these are the numbers of the first. What a place of the list gets goes to whoever stands there.")
 	}
 	out = append(out, p.extremes()...)
 	return out

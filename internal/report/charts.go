@@ -20,6 +20,9 @@ import (
 // colours is the number of backend colours before they repeat.
 const colours = 8
 
+// placeShades is the number of shades for places of the list before they repeat.
+const placeShades = 4
+
 const (
 	chartWidth = 760.0
 	rowHeight  = 26.0
@@ -101,37 +104,67 @@ func cut(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// sharesChart shows which backend the accepted answers came from.
+// placesLegend names the shades of the places of the list.
+func (s *svg) placesLegend(names []string, y float64) {
+	x := 8.0
+	for i, name := range names {
+		if x > chartWidth-120 {
+			s.text(x, y+4, "small", "start", "…")
+			return
+		}
+		s.add(`<rect x="%.1f" y="%.1f" width="11" height="11" class="p%d"><title>%s</title></rect>`, x-4, y-6, i%placeShades, html.EscapeString(name))
+		s.text(x+12, y+4, "small", "start", name)
+		x += 38 + 7*float64(utf8.RuneCountInString(name))
+	}
+}
+
+// sharesChart shows which backend the accepted answers came from, or where the
+// list turned which place of it: in shades then, since a colour is a backend.
 func sharesChart(e Experiment) string {
 	s := &svg{}
-	s.legend(e.Backends, false, 12)
-	left, labels := gutter(e.Treatments)
+	class, shades := "s", colours
+	if e.byPlace() {
+		class, shades = "p", placeShades
+		s.placesLegend(e.columns(), 12)
+	} else {
+		s.legend(e.Backends, false, 12)
+	}
+	list := e.listed()
+	left, labels := gutter(list)
 	width := chartWidth - left - 8
 	y := 32.0
-	for i, t := range e.Treatments {
+	for i, t := range list {
 		s.text(left-8, y+15, "label", "end", labels[i])
 		x := left
 		if len(t.Shares) == 0 {
 			s.text(left, y+15, "small", "start", "no accepted answer")
 		}
-		for _, share := range t.Shares {
+		for _, share := range e.slices(t) {
 			w := width * share.Mean
 			if w <= 0 {
 				continue
 			}
-			b := indexOf(e.Backends, share.Backend)
-			s.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="20" class="bar s%d"><title>%s</title></rect>`, x, y, math.Max(w, 1), b%colours,
-				html.EscapeString(t.Label+": "+share.Backend+" "+shareText(share)))
-			text := verdict.Short(share.Backend) + " " + shareText(share)
+			text := share.name + " " + shareText(share.Share)
+			shade := share.at % shades
+			s.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="20" class="bar %s%d"><title>%s</title></rect>`, x, y, math.Max(w, 1), class, shade,
+				html.EscapeString(t.Label+": "+text))
 			if w > 7*float64(utf8.RuneCountInString(text)) {
-				s.text(x+w/2, y+14.5, fmt.Sprintf("in i%d", b%colours), "middle", text)
+				ink := "i"
+				if e.byPlace() {
+					ink = "j"
+				}
+				s.text(x+w/2, y+14.5, fmt.Sprintf("in %s%d", ink, shade), "middle", text)
 			}
 			x += w
 		}
 		y += rowHeight
 	}
 	s.height = y + 4
-	return s.done("Share of accepted answers by backend for each treatment")
+	by := "backend"
+	if e.byPlace() {
+		by = "place of the list"
+	}
+	return s.done("Share of accepted answers by " + by + " for each treatment")
 }
 
 // timesChart shows batch_s of every run, in the colour of the backend used.

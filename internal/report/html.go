@@ -49,7 +49,8 @@ type pageExperiment struct {
 	Ladder     template.HTML
 	TimeRefuse bool
 	Expected   []expectedRow // empty where the model planned nothing
-	Order      string        // of the backends
+	Order      string        // of the columns
+	Where      string        // who stood at which place, "" unless the list turned
 }
 
 type pageSysctls struct {
@@ -67,7 +68,7 @@ func (s Summary) HTML() ([]byte, error) {
 		d.Started = at.Format("2006-01-02 15:04:05 UTC")
 	}
 	for _, e := range s.Experiments {
-		p := pageExperiment{Experiment: e, Headline: counted(e), Table: tableOf(e), Expected: expected(e), Order: shortNames(e.Backends),
+		p := pageExperiment{Experiment: e, Headline: counted(e), Table: tableOf(e), Expected: expected(e), Order: strings.Join(e.columns(), " : "), Where: e.whoWasWhere(),
 			Shares: template.HTML(sharesChart(e)), Times: template.HTML(timesChart(e)),
 			Course: template.HTML(courseChart(e)), Ladder: template.HTML(ladderChart(e))}
 		for _, v := range e.Verdicts {

@@ -63,7 +63,7 @@ func (e Experiment) markdown(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 	}
-	b.WriteString("\nShares are of the accepted answers, smallest to largest over the blocks.\n")
+	fmt.Fprintf(b, "\nShares are of the accepted answers, smallest to largest over the blocks.%s\n", md(spaced(e.whoWasWhere())))
 	for _, v := range e.Verdicts {
 		fmt.Fprintf(b, "\n### %s %s\n\n%s\n", marks[v.Level], md(v.Title), md(v.Text))
 		if v.Remedy != "" {
@@ -77,7 +77,7 @@ func (e Experiment) markdown(b *strings.Builder) {
 		}
 	}
 	if rows := expected(e); len(rows) > 0 {
-		fmt.Fprintf(b, "\n### Expected and counted\n\nDecisions for %s, over the valid runs.\n\n| treatment | expected | counted | |\n|---|---:|---:|---|\n", md(shortNames(e.Backends)))
+		fmt.Fprintf(b, "\n### Expected and counted\n\nDecisions for %s, over the valid runs.\n\n| treatment | expected | counted | |\n|---|---:|---:|---|\n", md(strings.Join(e.columns(), " : ")))
 		for _, r := range rows {
 			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", md(r.Label), r.Planned, r.Counted, map[bool]string{false: "as expected", true: "differs"}[r.Differs])
 		}

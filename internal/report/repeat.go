@@ -113,7 +113,11 @@ type expectedRow struct {
 func expected(e Experiment) []expectedRow {
 	var out []expectedRow
 	for _, t := range e.Treatments {
-		if d := t.ByBackend; d != nil {
+		d := t.ByBackend
+		if e.byPlace() {
+			d = t.ByPlace
+		}
+		if d != nil {
 			out = append(out, expectedRow{t.Label, ratio(d.Planned), ratio(d.Counted), !slices.Equal(d.Planned, d.Counted)})
 		}
 	}
@@ -128,18 +132,6 @@ func ratio(counts []int64) string {
 			out += " : "
 		}
 		out += verdict.Count(n)
-	}
-	return out
-}
-
-// shortNames joins the backends' names as they stand in tables.
-func shortNames(backends []string) string {
-	out := ""
-	for i, b := range backends {
-		if i > 0 {
-			out += " : "
-		}
-		out += verdict.Short(b)
 	}
 	return out
 }

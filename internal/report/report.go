@@ -69,9 +69,12 @@ type Conditions struct {
 
 // Experiment is the answer of one experiment.
 type Experiment struct {
-	Facts      verdict.Facts     `json:"facts"`
-	Backends   []string          `json:"backends"` // by list position in the first run, then by name
-	Totals     Totals            `json:"totals"`   // over valid runs, apart from Runs
+	Facts    verdict.Facts `json:"facts"`
+	Backends []string      `json:"backends"` // by list position in the first run, then by name
+	// Lists are the kernel's lists of the blocks when it turned from block to
+	// block; the shares of a treatment are then read by place.
+	Lists      []verdict.List    `json:"lists,omitempty"`
+	Totals     Totals            `json:"totals"` // over valid runs, apart from Runs
 	Ladder     []Step            `json:"ladder"`
 	Treatments []Treatment       `json:"treatments"` // declared order, controls last
 	Verdicts   []verdict.Verdict `json:"verdicts"`
@@ -183,7 +186,11 @@ func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.Backen
 	e.Ladder = append(e.Ladder,
 		Step{"named received", named, "queries", "backends.csv named_requests"},
 		Step{"client accepted", accepted, "answers", "runs.csv answers_ok"})
+	e.Lists = verdict.Lists(runs, rows)
 	e.Treatments = treatments(e.Facts, e.Backends, runs, rows)
+	if e.byPlace() {
+		places(e.Treatments, runs, rows)
+	}
 }
 
 func btoi(b bool) int {

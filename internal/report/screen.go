@@ -23,6 +23,7 @@ type Screen struct {
 type ScreenPart struct {
 	Headline string            `json:"headline"`
 	Table    Table             `json:"table"`
+	Note     string            `json:"note,omitempty"` // who stood at which place of the list
 	Points   []verdict.Verdict `json:"points"`
 	Rest     string            `json:"rest,omitempty"` // how much more is in the report
 }
@@ -50,7 +51,7 @@ func NewScreen(s Summary, dir string) Screen {
 		{artifact.RawDir + "/<run_id>/" + artifact.QueriesFile, "one row a query: every number above follows from these"},
 	}}
 	for _, e := range s.Experiments {
-		p := ScreenPart{Headline: headline(e), Table: tableOf(e)}
+		p := ScreenPart{Headline: headline(e), Table: tableOf(e), Note: e.whoWasWhere()}
 		more := 0
 		for _, v := range e.Verdicts {
 			switch {
@@ -109,7 +110,11 @@ func (sc Screen) Wrap(width int) string {
 	var b strings.Builder
 	for _, p := range sc.Parts {
 		fold(&b, p.Headline, "", "", width)
-		b.WriteString("\n" + p.Table.Text(width) + "\n")
+		b.WriteString("\n" + p.Table.Text(width))
+		if p.Note != "" {
+			fold(&b, p.Note, "", "", width)
+		}
+		b.WriteString("\n")
 		for _, v := range p.Points {
 			fold(&b, v.Title+". "+v.Text, marks[v.Level]+" ", "  ", width)
 		}

@@ -3,8 +3,6 @@ package report
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/lvslab/lvslab/internal/verdict"
 )
 
 // Table is a table of text. Keep says how needed a column is: when the table is
@@ -30,8 +28,8 @@ func tableOf(e Experiment) Table {
 		t.column("backends used", true, 0)
 		t.column("largest share", true, 0)
 	} else {
-		for _, b := range e.Backends {
-			t.column(verdict.Short(b), true, 0)
+		for _, name := range e.columns() {
+			t.column(name, true, 0)
 		}
 	}
 	t.column("decisions", true, 0)
@@ -42,33 +40,13 @@ func tableOf(e Experiment) Table {
 	for _, l := range e.Treatments {
 		row := []string{l.Label, runsText(l)}
 		if wide {
-			used, largest := 0, Share{}
-			for _, s := range l.Shares {
-				if s.Max > 0 {
-					used++
-				}
-				if s.Mean > largest.Mean {
-					largest = s
-				}
-			}
-			row = append(row, verdict.Count(used), shareText(largest))
+			row = append(row, e.extent(l)...)
 		} else {
-			for i := range e.Backends {
-				row = append(row, shareOrDash(l, e.Backends[i]))
-			}
+			row = append(row, e.parts(l)...)
 		}
 		t.Rows = append(t.Rows, append(row, wholeText(l.Decisions), wholeText(l.SourcePorts), indexText(l.Jain), okText(l), distText(l.BatchS)))
 	}
 	return t
-}
-
-func shareOrDash(l Treatment, backend string) string {
-	for _, s := range l.Shares {
-		if s.Backend == backend {
-			return shareText(s)
-		}
-	}
-	return "–"
 }
 
 func (t *Table) column(name string, right bool, keep int) {

@@ -18,11 +18,16 @@ type Treatment struct {
 	AnswersOK      int     `json:"answers_ok"`
 	Unanswered     int     `json:"unanswered"`
 	Shares         []Share `json:"shares"` // of the accepted answers, in the order of Backends
-	SourcePorts    *Range  `json:"source_ports"`
-	Decisions      *Range  `json:"decisions"` // nil when unknown
-	Jain           *Range  `json:"jain_weighted"`
+	// Places are the same shares by place of the list, head first; only where the
+	// list turned, and never without LVS, where none is used.
+	Places      []PlaceShare `json:"places,omitempty"`
+	SourcePorts *Range       `json:"source_ports"`
+	Decisions   *Range       `json:"decisions"` // nil when unknown
+	Jain        *Range       `json:"jain_weighted"`
 	// ByBackend is nil where the model of IPVS planned nothing.
-	ByBackend   *Decisions `json:"decisions_by_backend,omitempty"`
+	ByBackend *Decisions `json:"decisions_by_backend,omitempty"`
+	// ByPlace stands in its stead where the list turned; head first.
+	ByPlace     *Decisions `json:"decisions_by_place,omitempty"`
 	BatchS      *Dist      `json:"batch_s"`
 	LatencyP50S *Dist      `json:"latency_p50_s"`
 	Flags       []Flag     `json:"outcome_flags,omitempty"`
@@ -78,13 +83,25 @@ func treatments(f verdict.Facts, backends []string, runs []artifact.Run, rows ma
 		line := treatment(t.ID, backends, byID[t.ID], rows)
 		line.Label = verdict.Label(f.Factors, t)
 		if line.Control = strings.HasPrefix(t.ID, "control="); line.Control {
-			line.Label = t.ID
+			line.Label = controlLabel(f.Factors, t)
 			controls = append(controls, line)
 		} else {
 			out = append(out, line)
 		}
 	}
 	return append(out, controls...)
+}
+
+// controlLabel names a control for people: the treatment that is made twice, or
+// the backend that is asked without LVS.
+func controlLabel(factors []string, t verdict.Treatment) string {
+	if b, ok := artifact.Direct(t.ID); ok {
+		return verdict.Short(b) + " without LVS"
+	}
+	if label := verdict.Label(factors, t); t.ID == "control=aa" && label != t.ID {
+		return label + " again (A/A)"
+	}
+	return t.ID
 }
 
 func treatment(id string, backends []string, runs []artifact.Run, rows map[string][]artifact.BackendRow) Treatment {

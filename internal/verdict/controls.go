@@ -157,28 +157,27 @@ func rotation(s *study) []Verdict {
 	}
 	byPlace := map[int][]group{}
 	var places []int
-	used := 0
 	for _, f := range list {
 		if byPlace[f.place] == nil {
 			places = append(places, f.place)
 		}
 		byPlace[f.place] = append(byPlace[f.place], f.group)
-		used = max(used, len(f.used))
 	}
 	slices.Sort(places)
 	var parts []string
 	var ev []Evidence
-	for _, p := range places {
-		where := "the list head"
-		if p > 0 {
-			where = fmt.Sprintf("place %d of the list", p+1)
-		}
+	lists := s.lists()
+	for i, p := range places {
 		n := runsOf(byPlace[p])
-		parts = append(parts, fmt.Sprintf("%s sent everything to %s in %s", names(labels(byPlace[p]), "treatment"), where, of(n, n, "run")))
+		part := fmt.Sprintf("%s sent everything to %s in %s", names(labels(byPlace[p]), "treatment"), wherePlace(p), of(n, n, "run"))
+		if i == 0 { // said once; the other places follow from the lists
+			part += ", whoever that was: " + standing(lists, p)
+		}
+		parts = append(parts, part)
 		ev = append(ev, Evidence{artifact.BackendsFile, names(labels(byPlace[p]), "treatment"), "ipvs_in_packets, position", fmt.Sprintf("above 0 at position %d only", p)})
 	}
 	return []Verdict{{ID: "follows-list", Level: Finding, Title: "The place in the list decides, not the backend", Evidence: ev,
-		Text:   fmt.Sprintf("%s, whichever of %s stood there: the list began elsewhere in each block.", strings.Join(parts, "; "), some(used, "backend")),
+		Text:   strings.Join(parts, ". ") + ".",
 		Remedy: "Read a difference in time between treatments at different places over whole rotations only."}}
 }
 

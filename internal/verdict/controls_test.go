@@ -69,10 +69,11 @@ func turned(blocks int) Input {
 
 func TestRotation(t *testing.T) {
 	list := Judge(turned(9))
-	expect(t, list, "follows-list", Finding, "sed sent everything to the list head in 9 of 9 runs; dh sent everything to place 3 of the list in 9 of 9 runs", "whichever of 3 backends")
+	expect(t, list, "follows-list", Finding, "sed sent everything to the head of the list in 9 of 9 runs, whoever that was: ns[0] in blocks 1, 4 and 7, ns[1] in blocks 2, 5 and 8 and ns[2] in",
+		"dh sent everything to the 3rd place of the list in 9 of 9 runs.")
 	expect(t, list, "confounded", "")
 	expect(t, list, "same-backend", "")
-	expect(t, list, "never-active", Finding, "ns[0] (list head), ns[1] (list head) and ns[2] (list head)")
+	expect(t, list, "never-active", Finding, "sed sent each of 20 decisions a run to the list head, whoever that was, in 9 of 9 runs")
 	expect(t, list, "time-refused", "")
 	expect(t, list, "time", Finding, "9 blocks")
 

@@ -84,9 +84,11 @@ func wentTo(r run, want artifact.BackendRow) bool {
 // idleNames names the backends that idle counters point to.
 func idleNames(groups []group) string {
 	var out []string
+	heads := true
 	for _, g := range groups {
 		for _, r := range g.runs {
 			b := idleChoice(g.Scheduler, r)
+			heads = heads && b.Position == 0
 			name := Short(b.Backend)
 			if b.Position == 0 {
 				name += " (list head)"
@@ -95,6 +97,9 @@ func idleNames(groups []group) string {
 				out = append(out, name)
 			}
 		}
+	}
+	if heads && len(out) > 1 {
+		return "the list head, whoever that was,"
 	}
 	return names(out, "backend")
 }

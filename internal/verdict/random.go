@@ -40,11 +40,11 @@ func chance(s *study) []Verdict {
 		}
 		first := g.runs[0].usable()
 		counts := make([]int, len(first))
-		decided, same := 0, len(first) > 1
+		decided, same, turned := 0, len(first) > 1, g.turned()
 		for _, r := range g.runs {
 			u := r.usable()
 			same = same && r.Decisions != nil && r.SourcePorts == *r.Decisions &&
-				slices.EqualFunc(u, first, func(a, b artifact.BackendRow) bool { return a.Backend == b.Backend && a.Weight == b.Weight })
+				slices.EqualFunc(u, first, func(a, b artifact.BackendRow) bool { return spot(a, turned) == spot(b, turned) && a.Weight == b.Weight })
 			if !same {
 				break
 			}
@@ -61,15 +61,15 @@ func chance(s *study) []Verdict {
 		if err != nil {
 			continue // counts of a kernel are whole and not negative
 		}
-		out = append(out, chanceVerdict(g, first, counts, buckets, decided, res))
+		out = append(out, chanceVerdict(g, turned, first, counts, buckets, decided, res))
 	}
 	return out
 }
 
-func chanceVerdict(g group, u []artifact.BackendRow, counts []int, buckets []float64, decided int, res stats.MultinomialResult) Verdict {
+func chanceVerdict(g group, turned bool, u []artifact.BackendRow, counts []int, buckets []float64, decided int, res stats.MultinomialResult) Verdict {
 	var got, want, who []string
 	for i, b := range u {
-		got, want, who = append(got, Count(counts[i])), append(want, fmt.Sprint(buckets[i])), append(who, Short(b.Backend))
+		got, want, who = append(got, Count(counts[i])), append(want, fmt.Sprint(buckets[i])), append(who, spot(b, turned))
 	}
 	how := "an exact multinomial test"
 	if !res.Exact {

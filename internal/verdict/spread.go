@@ -113,8 +113,10 @@ func bestJain(groups []group) (float64, bool) {
 }
 
 // sharesOf writes each backend's smallest and largest share of the accepted
-// answers over the runs, in the order of the backends' names.
+// answers over the runs, in the order of the backends' names; where the list
+// turned, those of its places.
 func sharesOf(g group) string {
+	turned := g.turned()
 	low, high := map[string]float64{}, map[string]float64{}
 	var order []string
 	for _, r := range g.runs {
@@ -127,17 +129,20 @@ func sharesOf(g group) string {
 		}
 		for _, b := range r.rows {
 			share := float64(b.AnswersOK) / float64(total)
-			if _, ok := low[b.Backend]; !ok {
-				order = append(order, b.Backend)
-				low[b.Backend], high[b.Backend] = share, share
+			who := spot(b, turned)
+			if _, ok := low[who]; !ok {
+				order = append(order, who)
+				low[who], high[who] = share, share
 			}
-			low[b.Backend], high[b.Backend] = min(low[b.Backend], share), max(high[b.Backend], share)
+			low[who], high[who] = min(low[who], share), max(high[who], share)
 		}
 	}
-	slices.Sort(order)
+	if !turned { // places come head first
+		slices.Sort(order)
+	}
 	var parts []string
 	for _, b := range order {
-		parts = append(parts, Short(b)+" "+percentBetween(low[b], high[b]))
+		parts = append(parts, b+" "+percentBetween(low[b], high[b]))
 	}
 	return strings.Join(parts, ", ")
 }

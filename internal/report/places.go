@@ -1,0 +1,193 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/verdict"
+)
+
+// Where the list turns from block to block a backend's share over the blocks says
+// nothing: what keeps to the head of the list has given each backend everything
+// once and nothing else. So tables and pictures go by place, and say once who was
+// where.
+
+// PlaceShare is the part of the accepted answers that came from whoever stood at
+// a place of the list.
+type PlaceShare struct {
+	Place int     `json:"place"` // 0 = head
+	Min   float64 `json:"min"`
+	Mean  float64 `json:"mean"` // of all answers of the treatment together
+	Max   float64 `json:"max"`
+}
+
+// byPlace reports whether shares are read by place of the list.
+func (e Experiment) byPlace() bool { return len(e.Lists) > 0 }
+
+// columns are the names over the shares: backends, or places of the list.
+func (e Experiment) columns() []string {
+	out := make([]string, len(e.Backends))
+	for i, b := range e.Backends {
+		if out[i] = verdict.Short(b); e.byPlace() {
+			out[i] = verdict.Place(i)
+		}
+	}
+	return out
+}
+
+// parts are a treatment's shares under these names; a dash where there is none.
+func (e Experiment) parts(t Treatment) []string {
+	out := make([]string, len(e.Backends))
+	for i, b := range e.Backends {
+		out[i] = "–"
+		if e.byPlace() {
+			if i < len(t.Places) {
+				out[i] = shareText(t.Places[i].share())
+			}
+		} else if j := slices.IndexFunc(t.Shares, func(s Share) bool { return s.Backend == b }); j >= 0 {
+			out[i] = shareText(t.Shares[j])
+		}
+	}
+	return out
+}
+
+// extent stands in for the shares where there are too many: how many were used,
+// and the largest.
+func (e Experiment) extent(t Treatment) []string {
+	list := t.Shares
+	if e.byPlace() && len(t.Places) > 0 {
+		list = nil
+		for _, p := range t.Places {
+			list = append(list, p.share())
+		}
+	}
+	used, largest := 0, Share{}
+	for _, s := range list {
+		if s.Max > 0 {
+			used++
+		}
+		if s.Mean > largest.Mean {
+			largest = s
+		}
+	}
+	return []string{verdict.Count(used), shareText(largest)}
+}
+
+func (p PlaceShare) share() Share { return Share{Min: p.Min, Mean: p.Mean, Max: p.Max} }
+
+// whoWasWhere tells whose places they are, "" unless the list turned.
+func (e Experiment) whoWasWhere() string {
+	if !e.byPlace() {
+		return ""
+	}
+	text := "The list, head first, was " + verdict.ListsText(e.Lists) + "."
+	if slices.ContainsFunc(e.Treatments, func(t Treatment) bool { return t.Control && len(t.Places) == 0 && t.ValidRuns > 0 }) {
+		text += " Without LVS there is no list."
+	}
+	return text
+}
+
+// places fills the shares and decisions by place of the list.
+func places(list []Treatment, runs []artifact.Run, rows map[string][]artifact.BackendRow) {
+	for i := range list {
+		t := &list[i]
+		t.ByBackend = nil
+		var mine []artifact.Run
+		for _, r := range runs {
+			if r.TreatmentID == t.ID && r.Valid && !r.PastLVS() {
+				mine = append(mine, r)
+			}
+		}
+		t.Places = placeShares(mine, rows)
+		t.ByPlace = decisionsByPlace(mine, rows)
+	}
+}
+
+func placeShares(runs []artifact.Run, rows map[string][]artifact.BackendRow) []PlaceShare {
+	var shares [][]float64
+	var sums []int
+	total := 0
+	for _, r := range runs {
+		inRun := 0
+		for _, b := range rows[r.RunID] {
+			for b.Position >= len(sums) {
+				shares, sums = append(shares, nil), append(sums, 0)
+			}
+			inRun += b.AnswersOK
+			sums[b.Position] += b.AnswersOK
+		}
+		total += inRun
+		for _, b := range rows[r.RunID] {
+			if inRun > 0 {
+				shares[b.Position] = append(shares[b.Position], float64(b.AnswersOK)/float64(inRun))
+			}
+		}
+	}
+	var out []PlaceShare
+	for p, list := range shares {
+		if r := rangeOf(list); r != nil {
+			out = append(out, PlaceShare{p, r.Min, float64(sums[p]) / float64(total), r.Max})
+		}
+	}
+	return out
+}
+
+// decisionsByPlace is what [byBackend] is, by place of the list.
+func decisionsByPlace(runs []artifact.Run, rows map[string][]artifact.BackendRow) *Decisions {
+	var d Decisions
+	for _, r := range runs {
+		if len(rows[r.RunID]) == 0 || slices.ContainsFunc(rows[r.RunID], func(b artifact.BackendRow) bool { return b.PlannedDecisions == nil }) {
+			continue
+		}
+		d.Runs++
+		for _, b := range rows[r.RunID] {
+			for b.Position >= len(d.Planned) {
+				d.Planned, d.Counted = append(d.Planned, 0), append(d.Counted, 0)
+			}
+			d.Planned[b.Position] += int64(*b.PlannedDecisions)
+			d.Counted[b.Position] += b.IPVSConnsDelta
+		}
+	}
+	if d.Runs == 0 {
+		return nil
+	}
+	return &d
+}
+
+// listed are the treatments that used the list, where shares go by place; else all.
+func (e Experiment) listed() []Treatment {
+	if !e.byPlace() {
+		return e.Treatments
+	}
+	return slices.DeleteFunc(slices.Clone(e.Treatments), func(t Treatment) bool { return t.Control && len(t.Places) == 0 })
+}
+
+// slice is one part of a treatment's bar.
+type slice struct {
+	at   int // of the columns
+	name string
+	Share
+}
+
+// slices are a treatment's shares in the order of the columns.
+func (e Experiment) slices(t Treatment) []slice {
+	var out []slice
+	if e.byPlace() {
+		for _, p := range t.Places {
+			out = append(out, slice{p.Place, verdict.Place(p.Place), p.share()})
+		}
+		return out
+	}
+	for _, s := range t.Shares {
+		out = append(out, slice{indexOf(e.Backends, s.Backend), verdict.Short(s.Backend), s})
+	}
+	return out
+}
+
+// spaced puts a space before a sentence that follows another.
+func spaced(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " " + s
+}
