@@ -1,6 +1,9 @@
 # Direct routing. The director puts the query on the wire again with the MAC address
 # of a backend, which holds the virtual address on its loopback device, keeps silent
 # about it in ARP and answers the client itself. All machines must stand on one network.
+#
+# Advice that stays: closed-loop and few-blocks: counts are compared here, and no
+# times.
 
 lab "lvs-dr" {
   description = "Direct routing: the director changes the MAC address and nothing else"

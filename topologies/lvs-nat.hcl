@@ -2,6 +2,9 @@
 # on the way back, the answer's source. So every answer must pass it: it stands on
 # both networks, and the backends' default route leads to it. All answers have the
 # director's MAC then, so the queries ask the servers who they are (NSID).
+#
+# Advice that stays: closed-loop and few-blocks: counts are compared here, and no
+# times.
 
 lab "lvs-nat" {
   description = "Masquerading: queries and answers pass the director"

@@ -7,6 +7,10 @@
 #
 # It finds that with dnsperf's default of one socket every scheduler sends all
 # queries to one backend, and that "dh" picks another one than the rest.
+#
+# Advice that stays: one-port, active-udp, one-vip, one-client, closed-loop and
+# few-blocks are the paper's design, and what its table cannot say: it is run to show
+# that.
 
 lab "lvs-tun-dns" {
   description = "Ten schedulers, one client, LVS-TUN, DNS over UDP"

@@ -2,6 +2,9 @@
 # choice for ever, however many clients and ports there are. With six dh spreads; lblc
 # takes the least loaded backend for an address that it has not seen, but each
 # virtual address is a service with counts of its own, so that is the list's head.
+#
+# Advice that stays: one-vip is half of the study; closed-loop and few-blocks: counts
+# are compared here, and no times.
 
 lab "many-vips" {
   description = "Hashing by destination with one virtual address and with six"
@@ -82,6 +85,7 @@ experiment "addresses" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }

@@ -1,5 +1,8 @@
 # sh and mh hash the address of the client: one client is one choice. Three machines
 # ask side by side here, and one machine asks from twelve addresses.
+#
+# Advice that stays: one-client is half of the study; closed-loop and few-blocks:
+# counts are compared here, and no times.
 
 lab "multi-client" {
   description = "Three clients side by side, and one machine with the addresses of twelve"
@@ -88,6 +91,7 @@ experiment "machines" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }
@@ -109,6 +113,7 @@ experiment "addresses" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }

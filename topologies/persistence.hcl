@@ -1,6 +1,9 @@
 # Persistence: the first packet of a client chooses a backend, and all its ports follow
 # (a template in the connection table, client port 0). Three clients are three choices
 # then, and thirty-six without it.
+#
+# Advice that stays: one-persistent is half of the study; closed-loop and few-blocks:
+# counts are compared here, and no times.
 
 lab "persistence" {
   description = "A client keeps its backend, whatever port it asks from"
@@ -98,6 +101,7 @@ experiment "ports" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }
@@ -123,6 +127,7 @@ experiment "sticky" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }

@@ -8,6 +8,9 @@
 #
 # Answers come with the MAC of a router, so the queries ask the servers who they are
 # (NSID).
+#
+# Advice that stays: closed-loop and few-blocks: counts are compared here, and no
+# times.
 
 lab "routed-tun" {
   description = "LVS-TUN through two routers, answers past the director"

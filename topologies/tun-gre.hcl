@@ -1,5 +1,8 @@
 # The same tunnel as in lvs-tun-dns with another outer header: GRE, IP protocol 47 with a header of 4 bytes, 8 with its checksum.
 # What is scheduled, and where the answers go, is the same.
+#
+# Advice that stays: closed-loop and few-blocks: counts are compared here, and no
+# times.
 
 lab "tun-gre" {
   description = "LVS-TUN by GRE instead of IPIP"

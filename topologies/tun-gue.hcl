@@ -1,5 +1,8 @@
 # The same tunnel as in lvs-tun-dns with another outer header: GUE, UDP to port 6080, which passes where only TCP and UDP may.
 # What is scheduled, and where the answers go, is the same.
+#
+# Advice that stays: closed-loop and few-blocks: counts are compared here, and no
+# times.
 
 lab "tun-gue" {
   description = "LVS-TUN by GUE, in UDP packets, instead of IPIP"

@@ -1,6 +1,9 @@
 # Two directors, each with an address of its own, in front of the same three backends.
 # Neither sees the other's entries: what one has scheduled does not count for the
 # other's choice, so that lc spreads for each of them alone.
+#
+# Advice that stays: closed-loop and few-blocks: counts are compared here, and no
+# times.
 
 lab "two-directors" {
   description = "Two directors share three backends"
@@ -98,6 +101,7 @@ experiment "left" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }
@@ -119,6 +123,7 @@ experiment "right" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }

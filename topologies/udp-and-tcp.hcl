@@ -1,6 +1,9 @@
 # Connections count as active over TCP only. lc looks at all of them and spreads both;
 # sed looks at active ones and gives all UDP to one backend, while connections that are
 # open side by side are spread.
+#
+# Advice that stays: active-udp is half of the study; closed-loop and few-blocks:
+# counts are compared here, and no times.
 
 lab "udp-and-tcp" {
   description = "The same schedulers over UDP and over TCP on one address"
@@ -90,6 +93,7 @@ experiment "udp" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }
@@ -111,6 +115,7 @@ experiment "tcp" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }

@@ -1,6 +1,9 @@
 # What a weight does over UDP. wrr and wlc share source ports by weight. sed and nq
 # look at active connections, of which UDP has none: sed gives everything to the
 # largest weight, nq to the head of the list, whatever its weight.
+#
+# Advice that stays: active-udp is what it shows; closed-loop and few-blocks: counts
+# are compared here, and no times.
 
 lab "weighted" {
   description = "Weights 3:2:1, and which schedulers read them"
@@ -81,6 +84,7 @@ experiment "weights" {
 
   controls {
     aa     = true
+    direct = true
     rotate = true
   }
 }

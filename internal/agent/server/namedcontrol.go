@@ -51,7 +51,10 @@ const (
 // maxControl bounds an answer, bytes: those to the commands used are short.
 const maxControl = 64 << 10
 
-var errControl = errors.New("unreadable answer on named's control channel")
+var (
+	errControl = errors.New("unreadable answer on named's control channel")
+	errRefused = errors.New("named refuses")
+)
 
 // controlCommand has named carry out one command of rndc(8) and returns what it
 // says. Its refusal is an error with its own words.
@@ -75,7 +78,7 @@ func controlCommand(ctx context.Context, at string, key controlKey, command stri
 	}
 	said := string(find(answer, "_data", "text"))
 	if refused := find(answer, "_data", "err"); refused != nil {
-		return said, fmt.Errorf("named refuses: %s", refused)
+		return said, fmt.Errorf("%w: %s", errRefused, refused)
 	}
 	return said, nil
 }
