@@ -26,9 +26,12 @@ import (
 // robin and list heads, backends that count, clients whose captures are real
 // pcap files. Faults are switched on by its fields.
 type fakeLab struct {
-	t      *testing.T
-	top    *lang.Topology
-	layout *topo.Layout
+	lost    int           // echoes of a series
+	slower  time.Duration // how much every answer takes longer
+	unlucky int           // queries under a VIP that get no answer, from the first on
+	t       *testing.T
+	top     *lang.Topology
+	layout  *topo.Layout
 
 	mu       sync.Mutex
 	services []proto.IPVSService
@@ -188,7 +191,8 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 	defer f.mu.Unlock()
 	switch e.Op {
 	case proto.Ping.Op:
-		return proto.PingResult{Sent: 1, RTTUS: 300}, nil
+		a := args(f.t, e, proto.PingSpec{})
+		return proto.PingResult{Sent: max(1, a.Count), Received: max(0, a.Count-f.lost), RTTUS: 300}, nil
 	case proto.NeighRead.Op:
 		a := args(f.t, e, proto.NeighRef{})
 		return proto.Neigh{Address: a.Address, MAC: f.neighbour(a.Address), State: "reachable"}, nil

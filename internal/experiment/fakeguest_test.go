@@ -19,6 +19,10 @@ func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 		return proto.QueryAnswer{Rcode: "NOERROR", Answers: []string{"192.0.2.1"}, Source: q.Server}, nil
 	}
 	f.port++
+	if f.unlucky > 0 {
+		f.unlucky--
+		return nil, guestError(proto.CodeTimeout, "query", "no answer")
+	}
 	m, _ := f.top.Machine(n)
 	f.nicRx[f.top.Services[0].Director]++
 	i := f.schedule(flow{netip.AddrPortFrom(m.Address(), f.port), q.Server})
@@ -46,7 +50,7 @@ func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 	}
 	f.named[b].Requests++
 	f.named[b].Responses++
-	a := proto.QueryAnswer{Rcode: "NOERROR", Answers: []string{"192.0.2.1"}, Source: q.Server, LocalPort: f.port, RTTUS: 900}
+	a := proto.QueryAnswer{Rcode: "NOERROR", Answers: []string{"192.0.2.1"}, Source: q.Server, LocalPort: f.port, RTTUS: 900 + f.slower.Microseconds()}
 	if q.Class == "CH" {
 		a.Answers = []string{fmt.Sprintf("%q", b.String())}
 	}

@@ -140,12 +140,16 @@ func (p *prover) prove(ctx context.Context) error {
 	}
 	for _, c := range p.cast.clients {
 		for _, vip := range p.cast.service.VIPs {
-			if err := p.walk(ctx, c, vip, order); err != nil {
+			walk := p.walk
+			if p.loses(c, vip) {
+				walk = p.walkLossy
+			}
+			if err := walk(ctx, c, vip, order); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return p.losses(ctx)
 }
 
 // sayHello sends the lab's very first query, the first of the first walk, by
@@ -218,7 +222,7 @@ func (p *prover) walk(ctx context.Context, c part, vip netip.Addr, order []int) 
 				if p.proof.FirstAnswer.IsZero() {
 					p.proof.FirstAnswer = time.Now()
 				}
-				return nil
+				return p.timely(c, vip, answers)
 			}
 		}
 		doubt = err

@@ -141,16 +141,21 @@ type ARPAnswers struct {
 }
 
 // PingSpec asks for ICMP echoes until one is answered or time is up.
+// With a Count it is a series: so many echoes, one a millisecond, and how many of
+// them were answered.
 type PingSpec struct {
+	Count     int        `json:"count,omitempty"`
 	Address   netip.Addr `json:"address"`
 	From      netip.Addr `json:"from,omitzero"`
 	TimeoutMS int64      `json:"timeout_ms"`
 }
 
 // PingResult says how many echoes it took and the last round trip.
+// Of a series it is how many were answered, and the shortest one.
 type PingResult struct {
-	Sent  int   `json:"sent"`
-	RTTUS int64 `json:"rtt_us"`
+	Sent     int   `json:"sent"`
+	Received int   `json:"received,omitempty"` // of a series
+	RTTUS    int64 `json:"rtt_us"`
 }
 
 // KernelOrder returns addresses in the order in which the kernel lists them

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -45,16 +46,23 @@ func ping(ctx context.Context, spec proto.PingSpec) (proto.PingResult, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	id := uint16(os.Getpid()) ^ uint16(time.Now().UnixNano())
+	if spec.Count > 0 {
+		return series(ctx, conn, spec, id)
+	}
 	var result proto.PingResult
+	var began []time.Time
 	for seq := uint16(1); ctx.Err() == nil; seq++ {
 		sent := time.Now()
+		began = append(began, sent)
 		result.Sent++
+		answered := uint16(0)
 		// No route or no neighbour shows as an error; both may come right in time.
 		if _, err = conn.WriteTo(echo(spec.Address, id, seq), &net.IPAddr{IP: spec.Address.AsSlice()}); err == nil {
-			err = awaitEcho(conn, spec.Address, id, sent.Add(pingEvery))
+			answered, err = awaitEcho(conn, spec.Address, id, sent.Add(pingEvery))
 		}
-		if err == nil {
-			result.RTTUS = time.Since(sent).Microseconds()
+		if err == nil && answered > 0 && int(answered) <= len(began) {
+			// A slow link answers an echo when the next ones have been sent.
+			result.RTTUS = time.Since(began[answered-1]).Microseconds()
 			return result, nil
 		}
 		select {
@@ -108,18 +116,74 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-func awaitEcho(conn *net.IPConn, from netip.Addr, id uint16, until time.Time) error {
+// awaitEcho returns the number of the echo that was answered.
+func awaitEcho(conn *net.IPConn, from netip.Addr, id uint16, until time.Time) (uint16, error) {
 	if err := conn.SetReadDeadline(until); err != nil {
-		return err
+		return 0, err
 	}
 	buf := make([]byte, 1500)
 	for {
 		n, addr, err := conn.ReadFromIP(buf)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if addrOf(addr.IP) == from && n >= 8 && (buf[0] == echoReply4 || buf[0] == echoReply6) && binary.BigEndian.Uint16(buf[4:]) == id {
-			return nil
+			return binary.BigEndian.Uint16(buf[6:]), nil
 		}
 	}
+}
+
+const (
+	// seriesEvery is the pause between the echoes of a series, which do not wait for
+	// each other: on a slow link they would take minutes.
+	seriesEvery = time.Millisecond
+	// mostEchoes is how many numbers an echo can have.
+	mostEchoes = 60_000
+	// quiet is how long after the last echo, or the last answer, no more are waited for.
+	quiet = 2 * time.Second
+)
+
+// series sends echoes without waiting for answers, and counts those that come.
+func series(ctx context.Context, conn *net.IPConn, spec proto.PingSpec, id uint16) (proto.PingResult, error) {
+	result := proto.PingResult{Sent: min(spec.Count, mostEchoes)}
+	var mu sync.Mutex
+	began := make([]time.Time, result.Sent)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for i := range began {
+			if ctx.Err() != nil {
+				return
+			}
+			mu.Lock()
+			began[i] = time.Now()
+			mu.Unlock()
+			_, _ = conn.WriteTo(echo(spec.Address, id, uint16(i+1)), &net.IPAddr{IP: spec.Address.AsSlice()}) // one that cannot leave is lost
+			time.Sleep(seriesEvery)
+		}
+	})
+	defer sending.Wait()
+	shortest := time.Duration(0)
+	until := time.Now().Add(time.Duration(result.Sent)*seriesEvery + quiet)
+	for result.Received < result.Sent {
+		seq, err := awaitEcho(conn, spec.Address, id, until)
+		if err != nil {
+			break // no more come
+		}
+		mu.Lock()
+		if seq > 0 && int(seq) <= len(began) && !began[seq-1].IsZero() {
+			if rtt := time.Since(began[seq-1]); shortest == 0 || rtt < shortest {
+				shortest = rtt
+			}
+			result.Received++
+			began[seq-1] = time.Time{} // a duplicate does not count
+		}
+		mu.Unlock()
+		if at := time.Now().Add(quiet); at.After(until) {
+			until = at
+		}
+	}
+	if result.RTTUS = shortest.Microseconds(); result.Received == 0 {
+		return result, fail(proto.CodeTimeout, spec.Address.String(), "none of %d echoes was answered", result.Sent)
+	}
+	return result, nil
 }
