@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"provider/guest":   {"internal/addr", "internal/diag", "internal/agent/proto", "internal/agent/client", "provider", "provider/schema"},
 
 	"internal/hypervisor":    {"internal/diag"},
+	"internal/remote":        {"internal/diag"},
 	"images":                 {"internal/diag"},
 	"internal/agent/proto":   {},
 	"internal/agent/binary":  {"internal/diag"},
@@ -56,6 +57,8 @@ var allowed = map[string][]string{
 	"internal/guesttest":     {"images", "internal/vmtest"},
 	"internal/golden":        {},
 	"internal/vmtest":        {},
+
+	"internal/remote/remotetest": {},
 
 	"internal/agent/server/boot": {"internal/agent/server"},
 	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},
