@@ -49,7 +49,7 @@ func (p *Provider) clone(ctx context.Context, d schema.Domain, t Template) error
 		return err
 	}
 	defer file.Close()
-	if head.xml, err = cloneXML(head.xml, d, newMark(d, t.Key), p.opts.ChannelPath); err != nil {
+	if head.xml, err = cloneXML(head.xml, d, p.newMark(d, t.Key), p.opts.ChannelPath); err != nil {
 		return err
 	}
 	if err := p.restore(ctx, d.Name, head, file); err != nil {
@@ -105,8 +105,8 @@ func (p *Provider) restore(ctx context.Context, name string, head saveHead, temp
 }
 
 // newMark is the mark of a domain that is started now.
-func newMark(d schema.Domain, template string) mark {
-	return mark{Lineage: d.Lineage, Address: d.Address, Started: time.Now().UTC().Format(time.RFC3339Nano), Template: template}
+func (p *Provider) newMark(d schema.Domain, template string) mark {
+	return mark{Dir: p.opts.Dir, Lineage: d.Lineage, Address: d.Address, Started: time.Now().UTC().Format(time.RFC3339Nano), Template: template}
 }
 
 // cloneXML gives a template's definition the identity, the files and the

@@ -10,6 +10,8 @@ import (
 
 	rpc "github.com/digitalocean/go-libvirt"
 	"github.com/digitalocean/go-libvirt/socket/dialers"
+
+	"github.com/lvslab/lvslab/internal/diag"
 )
 
 // How many calls a connection makes at the same time. libvirtd serves five
@@ -40,6 +42,7 @@ var ErrOutcomeUnknown = errors.New("the outcome of the call is unknown")
 // Conn is a connection to one libvirt. It connects again by itself when the
 // connection was lost, and may be used by many goroutines.
 type Conn struct {
+	place  Place
 	socket string
 	uri    rpc.ConnectURI
 	slots  chan struct{}
@@ -61,21 +64,29 @@ type link struct {
 // Dial connects to a libvirt on this machine: the path of its socket, or a URI
 // as [ParseURI] takes it.
 func Dial(ctx context.Context, target string) (*Conn, error) {
-	return dialWith(ctx, target, inFlight)
+	return dialWith(ctx, Here{}, target, inFlight)
+}
+
+// DialAt is Dial for the libvirt of another place, which the target's machine is.
+func DialAt(ctx context.Context, place Place, target string) (*Conn, error) {
+	return dialWith(ctx, place, target, inFlight)
 }
 
 // DialPrivate is Dial for a libvirtd that has no other clients and serves more
 // requests of one client than it would by default.
 func DialPrivate(ctx context.Context, target string) (*Conn, error) {
-	return dialWith(ctx, target, privateInFlight)
+	return dialWith(ctx, Here{}, target, privateInFlight)
 }
 
-func dialWith(ctx context.Context, target string, calls int) (*Conn, error) {
-	socket, uri, err := ParseURI(target)
+func dialWith(ctx context.Context, place Place, target string, calls int) (*Conn, error) {
+	t, err := ParseURI(target)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{socket: socket, uri: rpc.ConnectURI(uri), slots: make(chan struct{}, calls)}
+	if _, here := place.(Here); here && t.Far != nil {
+		return nil, badURI(target, "it names another machine, and the one here was asked for")
+	}
+	c := &Conn{place: place, socket: t.Socket, uri: rpc.ConnectURI(t.URI), slots: make(chan struct{}, calls)}
 	ln, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -97,6 +108,12 @@ func (c *Conn) Close() error {
 	return ln.sock.Close()
 }
 
+// unconnected is a failure of the place that is told as it is.
+type unconnected struct{ error }
+
+func (e *unconnected) Is(target error) bool { return target == ErrNoConnection }
+func (e *unconnected) Unwrap() error        { return e.error }
+
 // acquire returns a living link and counts one call on it.
 func (c *Conn) acquire(ctx context.Context) (*link, error) {
 	c.mu.Lock()
@@ -107,6 +124,10 @@ func (c *Conn) acquire(ctx context.Context) (*link, error) {
 	if c.cur == nil || !c.cur.lv.IsConnected() {
 		ln, err := c.open(ctx)
 		if err != nil {
+			var known *diag.Failure
+			if errors.As(err, &known) {
+				return nil, &unconnected{err}
+			}
 			return nil, explainDial(fmt.Errorf("%w: %w", ErrNoConnection, err), c.socket)
 		}
 		c.cur = ln
@@ -118,8 +139,7 @@ func (c *Conn) acquire(ctx context.Context) (*link, error) {
 func (c *Conn) open(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var d net.Dialer
-	sock, err := d.DialContext(ctx, "unix", c.socket)
+	sock, err := c.place.Dial(ctx, c.socket)
 	if err != nil {
 		return nil, err
 	}
@@ -221,6 +241,19 @@ func (c *Conn) ask(ctx context.Context, fn func(*rpc.Libvirt) error) error {
 	return err
 }
 
+// QEMUVersion returns the version of the hypervisor behind libvirt, as 7.2.0.
+func (c *Conn) QEMUVersion(ctx context.Context) (string, error) {
+	var v uint64
+	err := c.ask(ctx, func(l *rpc.Libvirt) (err error) {
+		v, err = l.ConnectGetVersion()
+		return err
+	})
+	if err != nil {
+		return "", explain(err, "ask libvirt for the version of QEMU")
+	}
+	return dotted(v), nil
+}
+
 // Version returns libvirt's version, for example "9.0.0".
 func (c *Conn) Version(ctx context.Context) (string, error) {
 	var v uint64
@@ -231,5 +264,11 @@ func (c *Conn) Version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", explain(err, "ask libvirt for its version")
 	}
-	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1_000%1_000, v%1_000), nil
+	return dotted(v), nil
+}
+
+// dotted writes a version as libvirt counts it: major · 1,000,000 + minor · 1,000 +
+// release (virConnectGetLibVersion, virConnectGetVersion).
+func dotted(v uint64) string {
+	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1_000%1_000, v%1_000)
 }

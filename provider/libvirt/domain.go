@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -51,7 +49,7 @@ func (p *Provider) findDomain(ctx context.Context, d schema.Domain) (rpc.Domain,
 	if !marked || m.Lineage != d.Lineage || m.Address != d.Address {
 		return dom, have, explain(foreign("virtual machine", have.Name, m.owner(marked)), "use virtual machine "+d.Name)
 	}
-	have.ID, have.PID = int(max(0, dom.ID)), readPID(p.opts.PIDFile(d.Name))
+	have.ID, have.PID = int(max(0, dom.ID)), p.readPID(ctx, p.opts.PIDFile(d.Name))
 	switch rpc.DomainState(state) {
 	case rpc.DomainRunning, rpc.DomainBlocked:
 		return dom, have, nil
@@ -76,8 +74,8 @@ func (e *pausedError) Unwrap() error { return e.Failure }
 
 // readPID returns 0 when QEMU's process id cannot be read: it is shown to
 // people and decides nothing.
-func readPID(path string) int {
-	text, err := os.ReadFile(path)
+func (p *Provider) readPID(ctx context.Context, path string) int {
+	text, err := p.opts.Place.Tail(ctx, path, 32)
 	if err != nil {
 		return 0
 	}
@@ -154,7 +152,7 @@ func (p *Provider) cloned(ctx context.Context, d schema.Domain, t Template) (sch
 
 // boot starts a domain from its kernel.
 func (p *Provider) boot(ctx context.Context, d schema.Domain) (schema.Domain, error) {
-	text, err := domainXML(d, newMark(d, ""), p.opts.ChannelPath)
+	text, err := domainXML(d, p.newMark(d, ""), p.opts.ChannelPath)
 	if err != nil {
 		return schema.Domain{}, err
 	}
@@ -166,11 +164,11 @@ func (p *Provider) boot(ctx context.Context, d schema.Domain) (schema.Domain, er
 		return there(err)
 	})
 	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
-		return schema.Domain{}, p.explainStart(err, d)
+		return schema.Domain{}, p.explainStart(ctx, err, d)
 	}
 	have, readErr := p.readDomain(ctx, d)
 	if readErr != nil && err != nil {
-		return schema.Domain{}, p.explainStart(err, d)
+		return schema.Domain{}, p.explainStart(ctx, err, d)
 	}
 	p.observe(d, Booted, readErr)
 	return have, readErr
@@ -208,31 +206,16 @@ func (p *Provider) prepareDomain(ctx context.Context, d schema.Domain) error {
 		if path == "" && what != "kernel" {
 			continue
 		}
-		if _, err := os.Stat(path); err != nil {
+		if err := p.opts.Place.Exists(ctx, path); err != nil {
 			return diag.Fail(err, "The "+what+" cannot be read", "Build the image again: lvslab image build.", "Virtual machine %s boots from it", d.Name)
 		}
 	}
-	if err := p.prepareSockets(d); err != nil {
-		return err
-	}
-	return p.makeConsole(d)
-}
-
-func (p *Provider) makeConsole(d schema.Domain) error {
-	if err := os.MkdirAll(filepath.Dir(d.Console), 0o755); err != nil {
+	// The console first: a directory with something in it is not removed with
+	// another machine's last socket.
+	if err := p.opts.Place.Create(ctx, d.Console, p.opts.UID, p.opts.GID); err != nil {
 		return fmt.Errorf("console log: %w", err)
 	}
-	f, err := os.OpenFile(d.Console, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return fmt.Errorf("console log: %w", err)
-	}
-	defer f.Close()
-	for _, path := range []string{d.Console, filepath.Dir(d.Console)} {
-		if err := os.Lchown(path, p.opts.UID, p.opts.GID); err != nil {
-			return fmt.Errorf("console log: %w", err)
-		}
-	}
-	return nil
+	return p.prepareSockets(ctx, d)
 }
 
 func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
@@ -240,7 +223,7 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 	var paused *pausedError
 	switch {
 	case errors.Is(err, provider.ErrGone):
-		return p.removeSockets(d)
+		return p.removeSockets(ctx, d)
 	case err != nil && !errors.Is(err, errInactive) && !errors.As(err, &paused):
 		return err
 	}
@@ -271,7 +254,7 @@ func (p *Provider) deleteDomain(ctx context.Context, d schema.Domain) error {
 	if err != nil {
 		return err
 	}
-	return p.removeSockets(d)
+	return p.removeSockets(ctx, d)
 }
 
 // undefineAll takes with a definition all that would make libvirt refuse to

@@ -122,7 +122,7 @@ func TestFailedStartShowsTheLogs(t *testing.T) {
 	qemu := write("qemu.log", strings.Repeat("args\n", 100)+"qemu: the last word\n")
 	console := write("console.log", strings.Repeat("boot\r\n", 100)+"Kernel panic\r\n")
 	p := New(nil, Options{QEMULog: func(string) string { return qemu }})
-	err := p.explainStart(answer(rpc.ErrInternalError, "internal error: qemu ended"), schema.Domain{Name: "n", Console: console})
+	err := p.explainStart(t.Context(), answer(rpc.ErrInternalError, "internal error: qemu ended"), schema.Domain{Name: "n", Console: console})
 	text := diag.From(err)[0].Detail
 	for _, want := range []string{"qemu: the last word", "Kernel panic", qemu, console, "qemu ended"} {
 		if !strings.Contains(text, want) {

@@ -24,6 +24,9 @@ import (
 
 // Options say how the hypervisor behind a connection is arranged.
 type Options struct {
+	// Place is the machine that the hypervisor is on; nil = this one. A template can
+	// be restored on this one alone.
+	Place Place
 	// Bridges, when not nil, makes the bridges of networks in the hypervisor's
 	// own network namespace. Nil means a libvirt of this machine: it makes the
 	// bridges itself, with its firewall rules, and its sockets lie in our file
@@ -51,9 +54,11 @@ type Options struct {
 	// Observe, when not nil, hears how a domain comes up. why is not nil with
 	// FellBack. It is called from several goroutines.
 	Observe func(d schema.Domain, s Step, why error)
-	// Dir is the lab's directory, which the mark of a network on the user's own
-	// libvirt names; "" = networks bear no mark.
+	// Dir is the lab's directory, which the marks on the user's own libvirt name;
+	// "" = networks bear no mark, and a domain's place of its console tells.
 	Dir string
+	// DropConsoles has a domain's console log go with it: it is copied elsewhere.
+	DropConsoles bool
 	// UID and GID own the console logs. -1 leaves them to the process's user.
 	UID, GID int
 }
@@ -77,6 +82,9 @@ var _ provider.Provider = (*Provider)(nil)
 
 // New returns a provider on a connection, which stays the caller's to close.
 func New(conn *Conn, o Options) *Provider {
+	if o.Place == nil {
+		o.Place = Here{}
+	}
 	if o.QEMULog == nil {
 		o.QEMULog = func(domain string) string { return "/var/log/libvirt/qemu/" + domain + ".log" }
 	}

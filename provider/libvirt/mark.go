@@ -22,16 +22,21 @@ type mark struct {
 	Started string `xml:"started,attr"`
 
 	Template string `xml:"template,attr"`
+	// Dir is the lab's directory; "" = two above the console.
+	Dir string `xml:"dir,attr"`
 }
 
 // encode writes the element with a prefix: libvirt keeps only prefixed ones.
 func (m mark) encode() string {
-	template := ""
+	more := ""
 	if m.Template != "" {
-		template = fmt.Sprintf(` template="%s"`, escape(m.Template))
+		more = fmt.Sprintf(` template="%s"`, escape(m.Template))
+	}
+	if m.Dir != "" {
+		more += fmt.Sprintf(` dir="%s"`, escape(m.Dir))
 	}
 	return fmt.Sprintf(`<lvslab:lab xmlns:lvslab="%s" lineage="%s" address="%s" started="%s"%s></lvslab:lab>`,
-		markSpace, escape(m.Lineage), escape(m.Address), escape(m.Started), template)
+		markSpace, escape(m.Lineage), escape(m.Address), escape(m.Started), more)
 }
 
 func escape(s string) string {

@@ -78,7 +78,7 @@ func (p *Provider) ListOwned(ctx context.Context, lineage string) ([]Owned, erro
 func ownedDomain(text string) (Owned, bool, error) {
 	d, m, marked, err := domainFromXML(text)
 	o := Owned{Type: schema.TypeDomain, Name: d.Name, UUID: d.UUID, Lineage: m.Lineage, Address: m.Address, Console: d.Console}
-	if d.Console != "" { // DIR/console/NODE.log
+	if o.Dir = m.Dir; o.Dir == "" && d.Console != "" { // DIR/console/NODE.log
 		o.Dir = filepath.Dir(filepath.Dir(d.Console))
 	}
 	return o, marked, err
@@ -97,7 +97,7 @@ func ownedNetwork(text string) (Owned, bool, error) {
 // another mark by now.
 func (p *Provider) RemoveOwned(ctx context.Context, o Owned) error {
 	if o.Type == schema.TypeDomain {
-		return p.deleteDomain(ctx, schema.Domain{Name: o.Name, UUID: o.UUID, Lineage: o.Lineage, Address: o.Address})
+		return p.deleteDomain(ctx, schema.Domain{Name: o.Name, UUID: o.UUID, Lineage: o.Lineage, Address: o.Address, Console: o.Console})
 	}
 	owned, err := p.ListOwned(ctx, o.Lineage)
 	if err != nil {

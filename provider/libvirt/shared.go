@@ -12,6 +12,7 @@ import (
 	rpc "github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
+	"libvirt.org/go/libvirtxml"
 
 	"github.com/lvslab/lvslab/provider/schema"
 )
@@ -61,6 +62,24 @@ func (p *Provider) World(ctx context.Context) (string, error) {
 		return "", explain(err, "ask libvirt for its version")
 	}
 	return fmt.Sprintf("libvirt %d, QEMU %d", lib, qemu), nil
+}
+
+// KVM reports whether this libvirt runs machines on KVM if nothing else is asked
+// for, and so whether it can.
+func (p *Provider) KVM(ctx context.Context) (bool, error) {
+	var text string
+	err := p.conn.ask(ctx, func(l *rpc.Libvirt) (err error) {
+		text, err = l.ConnectGetDomainCapabilities(rpc.OptString{emulator}, rpc.OptString{"x86_64"}, rpc.OptString{"pc"}, nil, 0)
+		return err
+	})
+	if err != nil {
+		return false, explain(err, "ask libvirt what "+emulator+" can do")
+	}
+	var caps libvirtxml.DomainCaps
+	if err := caps.Unmarshal(text); err != nil {
+		return false, fmt.Errorf("libvirt's answer about %s: %w", emulator, err)
+	}
+	return caps.Domain == "kvm", nil
 }
 
 // dropPipe removes a FIFO, if there is one. A reader that still waits on it is

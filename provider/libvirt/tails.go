@@ -1,10 +1,9 @@
 package libvirt
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/diag"
@@ -18,7 +17,7 @@ const (
 )
 
 // explainStart explains a failed start with what QEMU and the guest said last.
-func (p *Provider) explainStart(err error, d schema.Domain) error {
+func (p *Provider) explainStart(ctx context.Context, err error, d schema.Domain) error {
 	err = explain(err, "start virtual machine "+d.Name)
 	var f *diag.Failure
 	if !errors.As(err, &f) {
@@ -31,7 +30,7 @@ func (p *Provider) explainStart(err error, d schema.Domain) error {
 		{"QEMU's last lines", p.opts.QEMULog(d.Name), qemuLines},
 		{"The console's last lines", d.Console, consoleLines},
 	} {
-		if text := lastLines(log.path, log.lines); text != "" {
+		if text := p.lastLines(ctx, log.path, log.lines); text != "" {
 			f.Diagnostic.Detail += fmt.Sprintf("\n%s (%s):\n%s\n", log.title, log.path, text)
 		}
 	}
@@ -41,18 +40,8 @@ func (p *Provider) explainStart(err error, d schema.Domain) error {
 // lastLines returns at most n lines from the end of a file, at most 32 KiB, ""
 // when there are none or it cannot be read: it decorates an error and must not
 // become one.
-func lastLines(path string, n int) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	const most = 32 << 10
-	fi, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	text, err := io.ReadAll(io.NewSectionReader(f, max(0, fi.Size()-most), most))
+func (p *Provider) lastLines(ctx context.Context, path string, n int) string {
+	text, err := p.opts.Place.Tail(ctx, path, 32<<10)
 	if err != nil {
 		return ""
 	}
