@@ -15,8 +15,10 @@ PACKAGES := qemu-system-x86 libvirt-daemon libvirt-daemon-driver-qemu \
 # on the zones that lvslab writes, what a libvirtd that is not lvslab's sets its
 # firewall rules with, and OpenSSH's client for the configuration written for it.
 TEST_PACKAGES := gcc libc6-dev bind9-utils iptables openssh-client
+# and what only the long ones do: the other machine that a lab is made on.
+LONG_PACKAGES := openssh-server
 
-.PHONY: all setup setup-test build agent demo test test-unit test-acc test-long soak fuzz bench lint clean
+.PHONY: all setup setup-test setup-long build agent demo test test-unit test-acc test-long soak fuzz bench lint clean
 
 all: build
 
@@ -25,6 +27,9 @@ setup: ## install the host packages that are missing
 
 setup-test: setup ## the same for the tests
 	@$(call install,$(TEST_PACKAGES))
+
+setup-long: setup-test ## the same for the long tests
+	@$(call install,$(LONG_PACKAGES))
 
 # install PACKAGES: those that are not there, and says so.
 define install
@@ -58,7 +63,7 @@ test-acc: setup-test build ## tests that boot real virtual machines under emulat
 	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^TestAcc' ./...
 
 # The long suite: every topology of the library and what else takes minutes.
-test-long: setup-test build ## the tests that boot virtual machines for minutes
+test-long: setup-long build ## the tests that boot virtual machines for minutes
 	LVSLAB_ACC=1 LVSLAB_LONG=1 $(GO) test -v -count=1 -p 1 -timeout 120m -run '^TestAccLong' ./...
 
 # SOAK kills at random moments, beside the seven of the study. LVSLAB_SEED=N

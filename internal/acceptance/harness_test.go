@@ -46,6 +46,8 @@ func program(t testing.TB) string {
 type site struct {
 	t   testing.TB
 	dir string
+	// netns, when not 0, is the process in whose network namespace lvslab runs.
+	netns int
 }
 
 // newSite makes a directory with the topology lab.hcl, and checks at the end of
@@ -90,6 +92,9 @@ func (r result) String() string {
 // command prepares lvslab in the site's directory.
 func (s *site) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
 	cmd := exec.CommandContext(ctx, program(s.t), args...)
+	if s.netns != 0 {
+		cmd = inNetns(ctx, s.netns, program(s.t), args)
+	}
 	cmd.Dir = s.dir
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/internal/remote"
 	"github.com/lvslab/lvslab/plan/state"
 	"github.com/lvslab/lvslab/provider/libvirt"
 	"github.com/lvslab/lvslab/provider/schema"
@@ -23,7 +24,9 @@ type abroad struct {
 	dir     string // of the lab; "" when no mark tells
 	// making is the directory of the template that is made in it, "" for a lab.
 	making string
-	things []libvirt.Owned
+	// elsewhere says that its directory is on another machine than this one.
+	elsewhere bool
+	things    []libvirt.Owned
 }
 
 // templateLineage begins the lineages of machines that templates are made of.
@@ -54,20 +57,39 @@ func (l abroad) String() string {
 // for by their marks.
 type consulate struct {
 	uri  string
+	host *remote.Host // nil when it is on this machine
 	conn *libvirt.Conn
 }
 
 func openConsulate(ctx context.Context, uri string) (*consulate, error) {
-	conn, err := libvirt.Dial(ctx, uri)
+	host, err := openHost(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
-	return &consulate{uri, conn}, nil
+	c := &consulate{uri: uri, host: host}
+	if c.conn, err = libvirt.DialAt(ctx, c.place(), uri); err != nil {
+		if host != nil {
+			host.Close()
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *consulate) place() libvirt.Place {
+	if c.host == nil {
+		return libvirt.Here{}
+	}
+	return c.host
 }
 
 func (c *consulate) close() {
-	if c != nil {
-		c.conn.Close()
+	if c == nil {
+		return
+	}
+	c.conn.Close()
+	if c.host != nil {
+		c.host.Close()
 	}
 }
 
@@ -76,7 +98,7 @@ func (c *consulate) labs(ctx context.Context) ([]abroad, error) {
 	if c == nil {
 		return nil, nil
 	}
-	owned, err := libvirt.New(c.conn, libvirt.Options{}).ListOwned(ctx, "")
+	owned, err := libvirt.New(c.conn, libvirt.Options{Place: c.place()}).ListOwned(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +116,8 @@ func (c *consulate) labs(ctx context.Context) ([]abroad, error) {
 		if strings.HasPrefix(o.Lineage, templateLineage) {
 			l.making = cmp.Or(l.making, filepath.Dir(o.Console))
 		} else {
-			l.dir = cmp.Or(l.dir, o.Dir)
+			dir, elsewhere := fromLabel(o.Dir)
+			l.dir, l.elsewhere = cmp.Or(l.dir, dir), l.elsewhere || elsewhere
 		}
 	}
 	return out, nil
@@ -108,15 +131,22 @@ func (c *consulate) remove(ctx context.Context, l abroad) error {
 		return libvirt.New(c.conn, foreignOptions(l.lineage, nil)).DiscardTemplate(ctx, l.lineage)
 	}
 	dir := channelDir(l.lineage)
-	p := libvirt.New(c.conn, libvirt.Options{
+	opts := libvirt.Options{
 		ChannelPath: func(domain, port string) string { return filepath.Join(dir, hypervisor.ChannelFile(domain, port)) },
 		Pipe:        pipesIn(dir),
-	})
+	}
+	if c.host != nil {
+		opts = farOptions(c.host, l.lineage)
+	}
+	p := libvirt.New(c.conn, opts)
 	var errs []error
 	for _, o := range l.things {
 		if err := p.RemoveOwned(ctx, o); err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", o.Type, o.Name, err))
 		}
+	}
+	if c.host != nil && len(errs) == 0 {
+		return clearFar(ctx, c.host, l.lineage)
 	}
 	_ = os.Remove(runDir()) // the directory of the sockets' directories, when that was the last
 	return errors.Join(errs...)
@@ -132,6 +162,12 @@ func passOverAbroad(l abroad, named []string) (string, error) {
 			return "it was not named", nil
 		}
 		return "", nil
+	}
+	if l.elsewhere {
+		if isNamed(l.entry(), named) {
+			return "", nil
+		}
+		return "it was made from another machine, whose " + l.dir + " has its state; name it to remove it", nil
 	}
 	if l.dir == "" {
 		return "its marks do not tell where its state is", nil
@@ -191,7 +227,7 @@ func (s *Settings) destroyWithoutState(ctx context.Context, ref, dir string, dam
 		return ExitError, errors.Join(damage, err)
 	}
 	for _, found := range labs {
-		if found.dir == dir && found.making == "" {
+		if found.dir == dir && found.making == "" && !found.elsewhere {
 			l.abroad = append(l.abroad, found)
 		}
 	}

@@ -66,6 +66,10 @@ type applying struct {
 	sessions []artifact.Session
 	made     []string // run ids of the result that is written, as they were made
 
+	// shipment and farHas are of a lab on another machine.
+	shipment shipment
+	farHas   farFacts
+
 	templates templates
 	// world is what saved machines depend on beside their own shape.
 	world    string
@@ -257,7 +261,12 @@ func (a *applying) preview(ctx context.Context) error {
 // and makes the plan of changes.
 func (a *applying) compare(ctx context.Context) error {
 	var err error
-	if a.accel, a.accelWhy, err = hypervisor.ProbeAccelerator(ctx, a.cache, a.image.Kernel); err != nil {
+	if a.far() {
+		err = a.farAccelerator(ctx)
+	} else {
+		a.accel, a.accelWhy, err = hypervisor.ProbeAccelerator(ctx, a.cache, a.image.Kernel)
+	}
+	if err != nil {
 		return err
 	}
 	if err := a.pendingTrials(ctx); err != nil {

@@ -25,6 +25,9 @@ import (
 // embedded reports whether the lab runs on the private hypervisor.
 func (a *applying) embedded() bool { return a.study.topology.Provider.URI == embeddedURI }
 
+// far reports whether the lab runs on another machine.
+func (a *applying) far() bool { return isFar(a.study.topology.Provider.URI) }
+
 // sameHypervisor refuses a topology that names another hypervisor than the one
 // that the lab lives on: what is there would not be found, and taken for gone.
 func (a *applying) sameHypervisor() error {
@@ -210,7 +213,16 @@ func (a *applying) startHypervisor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.store.Update(func(s *state.State) error { s.Hypervisor = raw; return nil })
+	err = a.store.Update(func(s *state.State) error { s.Hypervisor = raw; return nil })
+	if err != nil || !a.far() {
+		return err
+	}
+	a.warnFarRestores()
+	if err := a.ship(ctx); err != nil {
+		return err
+	}
+	a.phase(PhaseHypervisor, "done", fmt.Sprintf("libvirt on %s, machines boot there on %s: %s", a.host.far, a.accel, a.accelWhy))
+	return nil
 }
 
 // foreignHypervisor is what the state keeps of a libvirt of the user's own.
@@ -375,6 +387,12 @@ func (s *Settings) takeDownForeign(ctx context.Context, store *state.Store) erro
 		return err
 	}
 	err = walk.Run(ctx, p, walk.Options{Providers: h.providers, Recorder: store.Recorder(), Abort: s.Abort}).Err()
+	if h.far != nil {
+		if err == nil {
+			err = clearFar(ctx, h.far.Host, st.Lineage)
+		}
+		return err
+	}
 	_ = os.Remove(runDir()) // the directory of the sockets' directories, when that was the last
 	return err
 }

@@ -60,7 +60,9 @@ func (a *applying) demand() *demand {
 		n.Memory += uint64(d.Memory + libvirt.MemoryOverhead)
 		n.Cores += d.VCPUs
 	}
-	if have, _, err := hypervisor.MemoryAvailable(); err == nil {
+	if a.far() {
+		n.CoresHave, n.MemoryHave = max(1, a.farHas.Cores), a.farHas.memory
+	} else if have, _, err := hypervisor.MemoryAvailable(); err == nil {
 		n.MemoryHave = have
 	}
 	if len(a.todo) > 0 {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/provider/schema"
 )
 
 const enginePort = proto.EnginePort
@@ -63,9 +65,10 @@ func (l lab) execOn(ctx context.Context, o ExecOptions) (int, error) {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
 	var crash atomic.Pointer[error]
-	from := client.ConsoleSize(node.Console)
+	console := l.consolePath(node)
+	from := client.ConsoleSize(console)
 	go func() {
-		if reason, around := client.AwaitCrash(watch, node.Console, from); reason != "" {
+		if reason, around := client.AwaitCrash(watch, console, from); reason != "" {
 			err := crashed(o.Node, reason, around)
 			crash.Store(&err)
 			conn.Close()
@@ -177,6 +180,16 @@ func Logs(ctx context.Context, s *Settings, o LogsOptions) (Exit, error) {
 	if err != nil {
 		return ExitError, err
 	}
+	far, giveBack, err := l.take(ctx)
+	switch {
+	case err != nil:
+		s.warn(diag.Diagnostics{diag.Warnf("The console is shown as far as it was copied", "", "%s", inOneLine(err))})
+	case far != nil:
+		defer giveBack()
+		if err := far.copies.pull(ctx); err != nil {
+			return ExitError, err
+		}
+	}
 	f, err := l.console(o.Node)
 	if err != nil {
 		return ExitError, err
@@ -194,12 +207,20 @@ func Logs(ctx context.Context, s *Settings, o LogsOptions) (Exit, error) {
 	}
 }
 
+// consolePath is where a machine's console can be read here.
+func (l lab) consolePath(d schema.Domain) string {
+	if uri, foreign := foreignURI(l.state); foreign && isFar(uri) {
+		return filepath.Join(l.dir, "console", filepath.Base(d.Console))
+	}
+	return d.Console
+}
+
 // console opens a machine's console log: the one its domain writes to, or the
 // one that a machine of that name has left.
 func (l lab) console(node string) (*os.File, error) {
 	path := ""
 	if d, err := l.machine(node); err == nil {
-		path = d.Console
+		path = l.consolePath(d)
 	} else if !errors.Is(err, errNotUp) {
 		return nil, err
 	} else if n, perr := addr.ParseNoun(node); perr == nil {

@@ -144,6 +144,11 @@ func (n *nodes) lost(ctx context.Context, node string, s *slot, err error) error
 	if crash := s.crash.Load(); crash != nil {
 		return *crash
 	}
+	if n.severed != nil {
+		if why := n.severed(s.made); why != nil {
+			return why
+		}
+	}
 	if ctx.Err() != nil || n.fate == nil {
 		return err
 	}

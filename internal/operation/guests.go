@@ -165,7 +165,7 @@ func (a *applying) guestOf(m lang.Machine) guestKind {
 // imageOf returns the image of a domain, known by the files that it boots.
 func (a *applying) imageOf(d schema.Domain) guestImage {
 	for _, g := range a.guests {
-		if g.image.Root == d.Root {
+		if a.shipment.there(g.image.Root) == d.Root {
 			return g.image
 		}
 	}
@@ -239,8 +239,11 @@ func (a *applying) kernelText(m lang.Machine) string {
 
 func (a *applying) lowering() lower.Options {
 	o := lower.Options{LabDir: a.dir, KernelArgs: images.KernelArgs, Accelerator: string(a.accel), Guests: map[addr.Noun]lower.Guest{}}
+	if a.far() {
+		o.LabDir = farLabDir(a.state().Lineage)
+	}
 	for _, g := range a.guests {
-		o.Guests[g.block] = lower.Guest{Kernel: g.image.Kernel, Initrd: g.image.withAgent, Root: g.image.Root}
+		o.Guests[g.block] = lower.Guest{Kernel: a.shipment.there(g.image.Kernel), Initrd: a.shipment.there(g.image.withAgent), Root: a.shipment.there(g.image.Root)}
 	}
 	return o
 }

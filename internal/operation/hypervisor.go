@@ -24,6 +24,7 @@ import (
 // one, whose holder process owns everything, or a libvirt of the user's own.
 type host struct {
 	holder    *hypervisor.Holder // nil when the lab lives on the user's libvirt
+	far       *far               // nil unless that one is on another machine
 	conn      *libvirt.Conn
 	libvirt   *libvirt.Provider
 	nodes     *nodes
@@ -122,24 +123,19 @@ var plainNames = naming{asItIs, asItIs, asItIs}
 
 // connect opens libvirt and prepares the providers. holder is nil when uri
 // names a libvirt of the user's own.
-func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hypervisor.Holder, uri string, names naming) (*host, error) {
+func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hypervisor.Holder, uri string, names naming) (_ *host, err error) {
 	h := &host{holder: holder}
-	target := uri
-	opts := libvirt.Options{UID: -1, GID: -1}
-	opts.UID, opts.GID = ownerIDs()
-	socket := func(domain, port string) string {
-		return filepath.Join(channelDir(lineage), hypervisor.ChannelFile(domain, port))
+	if holder == nil {
+		if h.far, err = openFar(ctx, uri, dir, lineage); err != nil {
+			return nil, err
+		}
 	}
-	if holder != nil {
-		target = holder.LibvirtSocket()
-		opts.Bridges = holder
-		opts.ChannelPath, opts.QEMULog = holder.ChannelPathInside, holder.QEMULog
-		opts.PIDFile, opts.Pipe = holder.QEMUPIDFile, holder.Pipe
-		opts.Host = func(ctx context.Context) error { return holderState(ctx, holder) }
-		socket = holder.ChannelSocket
-	} else {
-		opts.ChannelPath, opts.Pipe, opts.Dir = socket, pipesIn(channelDir(lineage)), dir
-	}
+	defer func() {
+		if err != nil {
+			h.far.close()
+		}
+	}()
+	opts, socket := h.arranged(dir, lineage)
 	opts.Template = func(d schema.Domain) *libvirt.Template {
 		if h.template == nil {
 			return nil
@@ -151,16 +147,15 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 			h.observe(d, s, why)
 		}
 	}
-	dial := libvirt.Dial
 	if holder != nil {
-		dial = libvirt.DialPrivate
+		h.conn, err = libvirt.DialPrivate(ctx, holder.LibvirtSocket())
+	} else {
+		h.conn, err = libvirt.DialAt(ctx, opts.Place, uri)
 	}
-	conn, err := dial(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	h.conn = conn
-	h.libvirt = libvirt.New(conn, opts)
+	h.libvirt = libvirt.New(h.conn, opts)
 	h.nodes = &nodes{
 		keys: keys, name: names.hostname, identity: names.identity,
 		console: func(node string) string { return consolePath(dir, names.identity(node)) },
@@ -170,13 +165,41 @@ func connect(ctx context.Context, dir, lineage string, keys *keyring, holder *hy
 				if err != nil {
 					return nil, err
 				}
-				var d net.Dialer
-				return d.DialContext(ctx, "unix", socket(names.domain(node), port))
+				return opts.Place.Dial(ctx, socket(names.domain(node), port))
 			}
 		},
 	}
+	if h.far != nil {
+		h.nodes.severed = h.far.severed
+	}
 	h.providers, err = plan.NewProviders(h.libvirt, guest.New(h.nodes.caller))
 	return h, err
+}
+
+// arranged says how the hypervisor of a host is arranged, and where this process
+// finds the sockets of its machines.
+func (h *host) arranged(dir, lineage string) (opts libvirt.Options, socket func(domain, port string) string) {
+	switch {
+	case h.far != nil:
+		opts = farOptions(h.far, lineage)
+		opts.Dir = farLabel(dir)
+		opts.Host = func(context.Context) error { return h.far.severed(time.Now().Add(-longestCall)) }
+		return opts, opts.ChannelPath
+	case h.holder != nil:
+		opts = libvirt.Options{
+			Place: libvirt.Here{}, Bridges: h.holder, Pipe: h.holder.Pipe,
+			ChannelPath: h.holder.ChannelPathInside, QEMULog: h.holder.QEMULog, PIDFile: h.holder.QEMUPIDFile,
+			Host: func(ctx context.Context) error { return holderState(ctx, h.holder) },
+		}
+		opts.UID, opts.GID = ownerIDs()
+		return opts, h.holder.ChannelSocket
+	}
+	socket = func(domain, port string) string {
+		return filepath.Join(channelDir(lineage), hypervisor.ChannelFile(domain, port))
+	}
+	opts = libvirt.Options{Place: libvirt.Here{}, ChannelPath: socket, Pipe: pipesIn(channelDir(lineage)), Dir: dir}
+	opts.UID, opts.GID = ownerIDs()
+	return opts, socket
 }
 
 // holderState tells the provider whether the hypervisor behind a broken
@@ -213,6 +236,7 @@ func (h *host) close() {
 	h.nodes.close()
 	h.guest.release()
 	h.conn.Close()
+	h.far.close()
 }
 
 // stopHolder kills a lab's hypervisor with all that is in it, and proves it.

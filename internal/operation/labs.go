@@ -20,6 +20,7 @@ import (
 type lab struct {
 	dir   string
 	state state.State
+	share *farShare // nil in tests
 }
 
 // hereOnly is findLab for commands that take away: without a name they never
@@ -89,7 +90,7 @@ func (s *Settings) findLab(ctx context.Context, ref string) (lab, error) {
 
 func openLab(dir string) (lab, error) {
 	st, err := state.Read(dir)
-	return lab{dir: dir, state: st}, err
+	return lab{dir: dir, state: st, share: &farShare{}}, err
 }
 
 // labDirs lists the labs beside the working directory, and the others that

@@ -66,7 +66,7 @@ func (a *applying) manifest(ctx context.Context) (artifact.Manifest, error) {
 		m.GuestSeeds = a.host.nodes.guestSeeds()
 	}
 	m.Versions, m.Sysctls = a.versions(ctx)
-	m.Host = thisHost()
+	m.Host = a.hostFacts()
 	if a.unsealed() { // there is no lab to ask: what was known before the runs
 		was := a.unfinished.Draft()
 		m.Versions, m.Sysctls, m.Host, m.Clones, m.GuestSeeds, m.Timings = was.Versions, was.Sysctls, was.Host, was.Clones, was.GuestSeeds, was.Timings
@@ -142,7 +142,7 @@ var qemuVersion = sync.OnceValue(func() string {
 func (a *applying) versions(ctx context.Context) (artifact.Versions, map[string]map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	v := hostVersions()
+	v := a.hostVersions()
 	if a.host == nil {
 		return v, nil
 	}

@@ -51,6 +51,9 @@ type nodes struct {
 	// fate says what has become of a machine that cannot be reached, nil when it
 	// seems to run; nil when nobody can tell.
 	fate func(ctx context.Context, node string) error
+	// severed says why all connections have broken since a time, nil when they have
+	// not; nil when each is its own.
+	severed func(since time.Time) error
 	// quiet is how long a console may stay silent before the first contact; 0 =
 	// silentBoot or silentClone.
 	quiet time.Duration
@@ -67,6 +70,7 @@ type nodes struct {
 type slot struct {
 	mu   sync.Mutex
 	conn *client.Conn
+	made time.Time // the connection
 	// crash is why the guest went down under the connection, nil while it is up.
 	crash atomic.Pointer[error]
 }
@@ -101,7 +105,7 @@ func (n *nodes) caller(ctx context.Context, node string) (client.Caller, string,
 	if err != nil {
 		return nil, "", err
 	}
-	s.conn = conn
+	s.conn, s.made = conn, time.Now()
 	n.watchConsole(node, s, conn)
 	return steady{conn, n, s}, conn.BootID(), nil
 }

@@ -33,7 +33,11 @@ func (a *applying) parallelism() int {
 	if a.study.topology != nil {
 		machines = a.study.topology.Machines
 	}
-	return parallelFor(runtime.GOMAXPROCS(0), free, a.accel, machines)
+	cores := runtime.GOMAXPROCS(0)
+	if a.study.topology != nil && a.far() {
+		cores, free = max(1, a.farHas.Cores), a.farHas.memory
+	}
+	return parallelFor(cores, free, a.accel, machines)
 }
 
 // parallelFor bounds calls by cores and by the machines that memory could hold

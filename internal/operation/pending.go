@@ -201,8 +201,8 @@ func (a *applying) otherConditions(m artifact.Manifest) string {
 	if len(m.Parts) > 0 {
 		return "it was merged from shares that were made apart"
 	}
-	now := hostVersions()
-	host := thisHost()
+	now := a.hostVersions()
+	host := a.hostFacts()
 	for _, c := range []struct{ what, then, now string }{
 		{"lvslab", m.Versions.Lvslab, version.Version},
 		{"guests' kernel", m.Versions.GuestKernel, a.image.KernelRelease},

@@ -13,6 +13,7 @@ import (
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/plan/state"
+	"github.com/lvslab/lvslab/provider/libvirt"
 	"github.com/lvslab/lvslab/provider/schema"
 )
 
@@ -147,16 +148,22 @@ func (l lab) claimLine(ctx context.Context, node string, d schema.Domain, comman
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(channelDir(l.state.Lineage), hypervisor.ChannelFile(d.Name, claim.Port))
+	far, giveBack, err := l.take(ctx)
+	if err != nil {
+		claim.Release()
+		return nil, err
+	}
+	path := filepath.Join(socketDir(l.state.Lineage, far != nil), hypervisor.ChannelFile(d.Name, claim.Port))
 	if holder != nil {
 		path = holder.ChannelSocket(d.Name, claim.Port)
 	}
-	return &userLine{release: claim.Release, spec: client.DialSpec{
+	var place libvirt.Place = libvirt.Here{}
+	if far != nil {
+		place = far
+	}
+	return &userLine{release: func() { claim.Release(); giveBack() }, spec: client.DialSpec{
 		Node: node, ClientKey: own.Private, HostKey: host.Public,
-		Open: func(ctx context.Context) (net.Conn, error) {
-			var nd net.Dialer
-			return nd.DialContext(ctx, "unix", path)
-		},
+		Open: func(ctx context.Context) (net.Conn, error) { return place.Dial(ctx, path) },
 	}}, nil
 }
 

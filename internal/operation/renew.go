@@ -206,6 +206,8 @@ func (a *applying) whyBooted(m lang.Machine) string {
 // whyCold says why a machine is booted even where there is something to clone.
 func (a *applying) whyCold(m lang.Machine) string {
 	switch {
+	case a.far():
+		return farCold
 	case a.opts.Boot == BootCold:
 		return "--boot cold was given"
 	case a.opts.Boot == "" && m.Boot == BootCold:

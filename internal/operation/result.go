@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
@@ -88,7 +86,7 @@ func (a *applying) resumeResult(ctx context.Context, own *artifact.Owner) (*arti
 
 // session describes this apply's part in the result.
 func (a *applying) session(ctx context.Context, m artifact.Manifest) artifact.Session {
-	s := artifact.Session{StartedAt: a.Started.UTC().Truncate(time.Microsecond), Lineage: m.Lineage, Versions: m.Versions, Host: m.Host, HostBoot: hostBoot()}
+	s := artifact.Session{StartedAt: a.Started.UTC().Truncate(time.Microsecond), Lineage: m.Lineage, Versions: m.Versions, Host: m.Host, HostBoot: a.hostBoot()}
 	if a.host == nil {
 		return s
 	}
@@ -117,12 +115,6 @@ func (a *applying) ended(why string) []artifact.Session {
 		last.Runs -= s.Runs
 	}
 	return out
-}
-
-// hostBoot is the id of this machine's boot, "" when it does not tell.
-func hostBoot() string {
-	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b))
 }
 
 // sealOnly ends an apply whose result has all its runs: an earlier one was killed
