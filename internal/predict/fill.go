@@ -43,6 +43,9 @@ func (b *bench) fillExact(c *Cell, budget int) error {
 	}
 	c.Unserved = int(scale.queries(float64(t.unserved)) + 0.5)
 	c.signature = fmt.Sprintf("%s %x %v %v", b.load(), t.hash, t.queries, t.decisions)
+	if c.Kind == Time { // other times, another course
+		c.signature = "timed " + c.Treatment
+	}
 	return nil
 }
 

@@ -5,33 +5,73 @@ import (
 	"math"
 	"strings"
 
+	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/stats"
 )
 
-// equality says which pairs are shown to be equal within the factor that the user
-// stated: two one-sided tests each, after Holm's correction over the pairs.
-func equality(s *study, blocks int, pairs []pair) string {
-	if !(s.EqualWithin > 1) {
-		return ""
+// equivalence says which pairs are shown to be equal within the factor that the
+// user stated: two one-sided tests each on the log ratios inside blocks, after
+// Holm's correction over the pairs. That a difference was not found shows nothing
+// of the kind. Where times may not be compared there is no word here: timing
+// refuses both.
+func equivalence(s *study) []Verdict {
+	matrix, blocks := s.batchMatrix()
+	n, k := len(matrix), len(s.groups)
+	if !s.wantsEquality() || k < 2 {
+		return nil
 	}
-	var ps []float64
-	for _, p := range pairs {
+	if why, _ := obstacles(s, n, k, blocks); len(why) > 0 {
+		return nil
+	}
+	pairs := pairsOf(s, matrix)
+	results := make([]stats.TOSTResult, len(pairs))
+	ps := make([]float64, len(pairs))
+	for i, p := range pairs {
 		r, err := stats.TOST(p.d, math.Log(s.EqualWithin), level)
 		if err != nil {
-			return "" // fewer than two blocks, which no claim is made from
+			return nil // fewer than two blocks, which obstacles does not let through
 		}
-		ps = append(ps, r.P)
+		results[i], ps[i] = r, r.P
 	}
-	var equal []string
+	var equal, open []string
+	worst := 0.0
 	for i, adjusted := range stats.Holm(ps) {
+		text := fmt.Sprintf("%s and %s (%.0f %% interval %.3f to %.3f, p = %s)", pairs[i].a, pairs[i].b, 100*(1-2*level),
+			math.Exp(results[i].Low), math.Exp(results[i].High), probability(adjusted))
+		worst = max(worst, results[i].SD)
 		if adjusted <= level {
-			equal = append(equal, fmt.Sprintf("%s and %s (p = %s)", pairs[i].a, pairs[i].b, probability(adjusted)))
+			equal = append(equal, text)
+		} else {
+			open = append(open, text)
 		}
 	}
-	text := fmt.Sprintf("Within the factor of %.4g that was stated before, %s are shown to be equal by paired equivalence tests over %s",
-		s.EqualWithin, of(len(equal), len(pairs), "pair"), some(blocks, "block"))
-	if n := len(equal); n > 0 && n <= maxNames {
-		text += ": " + strings.Join(equal, "; ")
+	return []Verdict{equalityVerdict(s, n, blocks, equal, open, stats.EquivalenceRatio(n, worst, level, planPower))}
+}
+
+// wantsEquality reports whether the user has stated what counts as equal.
+func (s *study) wantsEquality() bool { return s.EqualWithin > 1 }
+
+func equalityVerdict(s *study, n int, blocks []int, equal, open []string, reach float64) Verdict {
+	all := len(equal) + len(open)
+	v := Verdict{ID: "equivalent", Level: Finding, Title: "Equal within the factor that was stated",
+		Text: fmt.Sprintf("Within the factor of %.4g that was stated before, %s are shown to be equal by paired equivalence tests over %s",
+			s.EqualWithin, of(len(equal), all, "pair"), some(n, "block")),
+		Evidence: []Evidence{{artifact.RunsFile, fmt.Sprintf("blocks %d to %d", blocks[0], blocks[n-1]), "batch_s", fmt.Sprintf("%d × %d values", n, len(s.groups))}}}
+	if k := len(equal); k > 0 && k <= maxNames {
+		v.Text += ": " + strings.Join(equal, "; ")
 	}
-	return text + ". "
+	v.Text += "."
+	if len(open) == 0 {
+		v.Remedy = "Name the factor with the claim: that they are equal within a smaller one was not asked."
+		return v
+	}
+	if len(equal) == 0 {
+		v.ID, v.Level, v.Title = "not-equivalent", Refusal, "Not shown to be equal"
+	}
+	if len(open) <= maxNames {
+		v.Text += " Not shown is it of " + strings.Join(open, "; ") + "."
+	}
+	v.Text += " Not shown to be equal is not shown to be different."
+	v.Remedy = fmt.Sprintf("With the widest spread seen, %s can show two equal treatments to be equal within %.3f; more blocks reach a smaller factor.", some(n, "block"), reach)
+	return v
 }

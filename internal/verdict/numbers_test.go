@@ -3,7 +3,6 @@ package verdict
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 )
 
@@ -75,26 +74,4 @@ func TestChanceIsTestedWhereTheKernelHashesPorts(t *testing.T) {
 	in = scene(23, 21, 16)
 	in.Runs[0].SourcePorts = 30 // more decisions than ports: not independent draws
 	expect(t, Judge(in), "spread-chance", "")
-}
-
-func TestEqualityIsShownWithinTheStatedFactor(t *testing.T) {
-	scene := func(within, shift float64) Input {
-		s := newScene([]string{"rr", "lc", "wlc"}, 12).sockets20()
-		s.Accelerator, s.EqualWithin = "kvm", within
-		s.batch = func(scheduler string, block int) float64 {
-			v := 0.01 * (1 + float64(block*13%7)/100)
-			v *= 1 + float64((block*5+int(scheduler[0]))%4)/1000
-			if scheduler == "wlc" {
-				v *= shift
-			}
-			return v
-		}
-		return s.build()
-	}
-	expect(t, Judge(scene(1.05, 1)), "time", Finding, "Within the factor of 1.05", "3 of 3 pairs are shown to be equal", "lc and rr (p =")
-	expect(t, Judge(scene(1.05, 1.2)), "time", Finding, "1 of 3 pairs are shown to be equal", "lc and rr (p = below 0.0001)")
-	v, _ := find(Judge(scene(0, 1)), "time")
-	if strings.Contains(v.Text, "shown to be equal by") {
-		t.Errorf("nobody asked for equality: %s", v.Text)
-	}
 }

@@ -61,7 +61,7 @@ func Judge(in Input) []Verdict {
 		validity, completeness, losses, generator, straight, agreement, asPlanned, asReplayed,
 		decisions, pinned, rotation, oneKey, neverActive,
 		onePacket, spread, chance,
-		timing, drift, redundantRate, twice, controls,
+		timing, equivalence, drift, redundantRate, twice, controls,
 	}
 	var first, passed []Verdict
 	for _, rule := range rules {
