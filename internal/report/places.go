@@ -21,8 +21,27 @@ type PlaceShare struct {
 	Max   float64 `json:"max"`
 }
 
-// byPlace reports whether shares are read by place of the list.
-func (e Experiment) byPlace() bool { return len(e.Lists) > 0 }
+// byPlace reports whether shares are read by place of the list: where it turned,
+// and they keep to places more closely than to backends. What follows a backend,
+// as one that is slow, is read by name all the same.
+func (e Experiment) byPlace() bool {
+	if len(e.Lists) == 0 {
+		return false
+	}
+	var place, name float64
+	for _, t := range e.Treatments {
+		if len(t.Places) == 0 {
+			continue
+		}
+		for _, p := range t.Places {
+			place += p.Max - p.Min
+		}
+		for _, s := range t.Shares {
+			name += s.Max - s.Min
+		}
+	}
+	return place < name
+}
 
 // columns are the names over the shares: backends, or places of the list.
 func (e Experiment) columns() []string {
@@ -91,7 +110,6 @@ func (e Experiment) whoWasWhere() string {
 func places(list []Treatment, runs []artifact.Run, rows map[string][]artifact.BackendRow) {
 	for i := range list {
 		t := &list[i]
-		t.ByBackend = nil
 		var mine []artifact.Run
 		for _, r := range runs {
 			if r.TreatmentID == t.ID && r.Valid && !r.PastLVS() {

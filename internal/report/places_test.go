@@ -132,3 +132,26 @@ func TestExtentByPlace(t *testing.T) {
 		}
 	}
 }
+
+// What follows a backend round the list is read by its name: by place it would be
+// a share of everything between.
+func TestSharesThatFollowABackend(t *testing.T) {
+	in := turned(20)
+	for i := range in.Backends {
+		b := &in.Backends[i]
+		if b.WithoutLVS {
+			continue
+		}
+		b.AnswersOK = 400
+		if b.Backend == "backend.ns[1]" {
+			b.AnswersOK = 200
+		}
+	}
+	e := Build(in).Experiments[0]
+	if len(e.Lists) != 3 || e.byPlace() || e.whoWasWhere() != "" {
+		t.Errorf("lists %v, by place %v", e.Lists, e.byPlace())
+	}
+	if got := tableOf(e); strings.Join(got.Head[2:5], " ") != "ns[0] ns[1] ns[2]" || strings.Join(got.Rows[0][2:5], " ") != "40 % 20 % 40 %" {
+		t.Errorf("%q %q", got.Head, got.Rows[0])
+	}
+}

@@ -72,7 +72,7 @@ type Experiment struct {
 	Facts    verdict.Facts `json:"facts"`
 	Backends []string      `json:"backends"` // by list position in the first run, then by name
 	// Lists are the kernel's lists of the blocks when it turned from block to
-	// block; the shares of a treatment are then read by place.
+	// block; the shares of a treatment may then have to be read by place.
 	Lists      []verdict.List    `json:"lists,omitempty"`
 	Totals     Totals            `json:"totals"` // over valid runs, apart from Runs
 	Ladder     []Step            `json:"ladder"`
@@ -188,7 +188,7 @@ func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.Backen
 		Step{"client accepted", accepted, "answers", "runs.csv answers_ok"})
 	e.Lists = verdict.Lists(runs, rows)
 	e.Treatments = treatments(e.Facts, e.Backends, runs, rows)
-	if e.byPlace() {
+	if len(e.Lists) > 0 {
 		places(e.Treatments, runs, rows)
 	}
 }

@@ -26,7 +26,7 @@ type Treatment struct {
 	Jain        *Range       `json:"jain_weighted"`
 	// ByBackend is nil where the model of IPVS planned nothing.
 	ByBackend *Decisions `json:"decisions_by_backend,omitempty"`
-	// ByPlace stands in its stead where the list turned; head first.
+	// ByPlace is the same by place where the list turned; head first.
 	ByPlace     *Decisions `json:"decisions_by_place,omitempty"`
 	BatchS      *Dist      `json:"batch_s"`
 	LatencyP50S *Dist      `json:"latency_p50_s"`

@@ -114,9 +114,19 @@ func bestJain(groups []group) (float64, bool) {
 
 // sharesOf writes each backend's smallest and largest share of the accepted
 // answers over the runs, in the order of the backends' names; where the list
-// turned, those of its places.
+// turned and they keep to its places more closely, those of the places.
 func sharesOf(g group) string {
-	turned := g.turned()
+	text, wide := sharesBy(g, false)
+	if g.turned() {
+		if byPlace, narrow := sharesBy(g, true); narrow < wide {
+			return byPlace
+		}
+	}
+	return text
+}
+
+// sharesBy is that by place or by name, and how far the shares range in all.
+func sharesBy(g group, turned bool) (text string, wide float64) {
 	low, high := map[string]float64{}, map[string]float64{}
 	var order []string
 	for _, r := range g.runs {
@@ -143,6 +153,7 @@ func sharesOf(g group) string {
 	var parts []string
 	for _, b := range order {
 		parts = append(parts, b+" "+percentBetween(low[b], high[b]))
+		wide += high[b] - low[b]
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", "), wide
 }
