@@ -30,13 +30,27 @@ func withControls(e lang.Experiment, svc lang.Service, list []Treatment) []Treat
 	first := list[0]
 	if e.Controls.AA {
 		twin := first
-		twin.ID, twin.Slug = aaID, aaSlug
+		twin.ID, twin.Slug, twin.StandsFor = aaID, aaSlug, nil
 		list = append(list, twin)
 	}
 	if e.Controls.Direct {
 		list = append(list, directTreatments(svc, first)...)
 	}
 	return list
+}
+
+// Turned returns a treatment as it is in each place of a whole turn of the list:
+// one where the experiment does not rotate it.
+func Turned(e lang.Experiment, t Treatment) []Treatment {
+	n := 1
+	if e.Controls != nil && e.Controls.Rotate && !t.Direct() {
+		n = max(1, len(t.Setting.Order))
+	}
+	out := make([]Treatment, n)
+	for i := range out {
+		out[i] = rotated(e, t, i+1)
+	}
+	return out
 }
 
 // rotated is a treatment as a block has it: with rotate the list begins one place

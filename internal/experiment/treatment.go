@@ -25,6 +25,9 @@ type Treatment struct {
 	Slug    string            `json:"slug"`    // rr-noops, unique in the experiment
 	Factors map[string]string `json:"factors"` // factor → value as in ID
 	Setting Setting           `json:"setting"`
+	// StandsFor are the ids of treatments that are not run because they are this
+	// one by the kernel's rules.
+	StandsFor []string `json:"stands_for,omitempty"`
 }
 
 // Treatments expands the factors of an experiment: every combination, the last
@@ -66,7 +69,7 @@ func Treatments(t *lang.Topology, e lang.Experiment) ([]Treatment, diag.Diagnost
 	if ds.HasErrors() {
 		return nil, ds
 	}
-	out = withControls(e, svc, out)
+	out = withControls(e, svc, collapsed(e, out))
 	uniqueSlugs(out)
 	return out, nil
 }

@@ -33,6 +33,7 @@ func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 		Iterations:  int(r.whole("iterations", 1, 1, maxIterations)),
 		Seed:        r.whole("seed", 1, math.MinInt64, math.MaxInt64),
 		Capture:     r.flag("capture", false),
+		Collapse:    r.flag("collapse", false),
 		EqualWithin: r.real("equal_within", 0, 1, maxEqualWithin),
 		Isolation:   r.oneOf("isolation", IsolationFlush, IsolationFlush, IsolationRestore, IsolationRestoreAll),
 	}

@@ -253,7 +253,12 @@ type Experiment struct {
 	// equal, above 1; 0 = nothing is said about equality. It is part of the study:
 	// a margin that is chosen after a look at the times shows nothing.
 	EqualWithin float64
-	Range       diag.Range
+	// Collapse runs of treatments that are one treatment by the kernel's rules only
+	// the first. StandsFor holds which those are, first → others, by treatment id;
+	// it is a prediction's, and empty before one was made.
+	Collapse  bool
+	StandsFor map[string][]string
+	Range     diag.Range
 }
 
 // Machine returns the machine with that address.

@@ -3,6 +3,7 @@ package operation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -149,9 +150,26 @@ func (l trialList) describe(t *lang.Topology) []string {
 			line += "; before each run " + nounsText(anew) + " made anew"
 		}
 		lines = append(lines, line)
+		lines = append(lines, standing(e)...)
 		if text := advise.Detectable(compared, e.Iterations); text != "" {
 			lines = append(lines, "  "+text)
 		}
+	}
+	return lines
+}
+
+// standing says which treatments are not run and who stands for them; all of them
+// are in plan.json.
+func standing(e lang.Experiment) []string {
+	const shown = 3
+	var lines []string
+	for _, first := range slices.Sorted(maps.Keys(e.StandsFor)) {
+		others := e.StandsFor[first]
+		text := strings.Join(others[:min(shown, len(others))], "; ")
+		if more := len(others) - shown; more > 0 {
+			text += fmt.Sprintf("; and %d more", more)
+		}
+		lines = append(lines, fmt.Sprintf("  collapse: %s stands for %s", first, text))
 	}
 	return lines
 }

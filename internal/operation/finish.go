@@ -122,7 +122,7 @@ func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow) 
 				mine = append(mine, r)
 			}
 		}
-		out[e.Noun.Name()] = experiment.Result(mine, rows)
+		out[e.Noun.Name()] = experiment.Represented(experiment.Result(mine, rows), e.StandsFor)
 	}
 	return out
 }

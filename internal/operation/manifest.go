@@ -221,7 +221,7 @@ func (a *applying) facts() []verdict.Facts {
 		treatments, _ := experiment.Treatments(a.study.topology, e) // checked before the first effect
 		for _, t := range treatments {
 			f.Treatments = append(f.Treatments, verdict.Treatment{
-				ID: t.ID, Factors: t.Factors, Scheduler: t.Setting.Scheduler, OnePacket: t.Setting.OnePacket,
+				ID: t.ID, StandsFor: t.StandsFor, Factors: t.Factors, Scheduler: t.Setting.Scheduler, OnePacket: t.Setting.OnePacket,
 				Flags: t.Setting.Flags, VIPs: t.Setting.VIPs, ClientAddresses: sum(perClient[:min(t.Setting.Clients, len(perClient))]),
 			})
 		}

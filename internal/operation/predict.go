@@ -167,12 +167,37 @@ func planKey(t experiment.Trial) string {
 	return fmt.Sprint(t.Treatment.ID, t.Treatment.Setting.Order)
 }
 
+// collapse finds out which treatments stand for others, where the experiment wants
+// only one of each kind to be run.
+func (st *study) collapse() error {
+	for i := range st.topology.Experiments {
+		e := &st.topology.Experiments[i]
+		e.StandsFor = nil
+		if !e.Collapse {
+			continue
+		}
+		treatments, ds := experiment.Treatments(st.topology, *e)
+		if ds.HasErrors() {
+			return ds.Err()
+		}
+		p, err := predict.Of(st.topology, *e, treatments, plannedPackets)
+		if err != nil {
+			return err
+		}
+		if list := p.StandsFor(); len(list) > 0 {
+			e.StandsFor = list
+		}
+	}
+	return nil
+}
+
 // predictions are those of all experiments, in declared order, by at most so
 // many packets.
 func (st *study) predictions(packets int) ([]predict.Prediction, error) {
 	var out []predict.Prediction
 	var ds diag.Diagnostics
 	for _, e := range st.topology.Experiments {
+		e.StandsFor = nil // all are foretold, run or not
 		treatments, more := experiment.Treatments(st.topology, e)
 		if ds = append(ds, more...); more.HasErrors() {
 			continue

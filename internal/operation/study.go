@@ -139,6 +139,9 @@ func (s *Settings) resolve(st *study, prior state.State) error {
 	}
 	s.warn(ds)
 	var err error
+	if err = st.collapse(); err != nil {
+		return err
+	}
 	st.layout, err = topo.LayAs(st.topology, prior.Lineage, prior.Identities)
 	return err
 }

@@ -29,6 +29,8 @@ type Prediction struct {
 	// Rotates says that the kernel's list begins elsewhere in each block; the
 	// cells are those of the first.
 	Rotates bool `json:"rotates"`
+	// Collapses says that of treatments which are one only the first is run.
+	Collapses bool `json:"collapses,omitempty"`
 }
 
 // Kind is how sure a prediction is.
@@ -112,7 +114,7 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 	if !ok {
 		return Prediction{}, fmt.Errorf("predict %s: there is no %s", e.Noun, e.Service)
 	}
-	out := Prediction{Experiment: e.Noun.String(), Service: svc.Noun.String(), Same: [][]string{}, Rotates: e.Controls != nil && e.Controls.Rotate}
+	out := Prediction{Experiment: e.Noun.String(), Service: svc.Noun.String(), Same: [][]string{}, Rotates: e.Controls != nil && e.Controls.Rotate, Collapses: e.Collapse}
 	for _, r := range svc.RealServers {
 		out.Backends = append(out.Backends, r.Backend.String())
 	}
@@ -124,11 +126,22 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 		if tr.Direct() { // nothing of IPVS takes part
 			continue
 		}
-		c, err := predict(t, e, svc, tr, each)
-		if err != nil {
-			return out, fmt.Errorf("predict %s, %s: %w", e.Noun, tr.ID, err)
+		var cell Cell
+		for i, turned := range experiment.Turned(e, tr) { // one treatment is one in every place of the list
+			c, err := predict(t, e, svc, turned, each)
+			if err != nil {
+				return out, fmt.Errorf("predict %s, %s: %w", e.Noun, tr.ID, err)
+			}
+			if i == 0 {
+				cell = c
+			} else {
+				cell.signature += "\n" + c.signature
+			}
+			if c.Kind != Exact {
+				break // its signature is its own
+			}
 		}
-		out.Cells = append(out.Cells, c)
+		out.Cells = append(out.Cells, cell)
 	}
 	out.group()
 	return out, nil

@@ -1,5 +1,11 @@
 package predict
 
+import (
+	"strings"
+
+	"github.com/lvslab/lvslab/internal/experiment"
+)
+
 // group numbers the treatments that are one treatment.
 func (p *Prediction) group() {
 	numbers := map[string]int{}
@@ -19,4 +25,23 @@ func (p *Prediction) group() {
 			p.Same = append(p.Same, members[n])
 		}
 	}
+}
+
+// StandsFor returns which treatments another one stands for, first → others, when
+// only one of each group is run. It takes those alone of which the model is certain
+// to the last query, and no control.
+func (p *Prediction) StandsFor() map[string][]string {
+	out := map[string][]string{}
+	first := map[int]string{}
+	for _, c := range p.Cells {
+		if c.Kind != Exact || c.cut || strings.HasPrefix(c.Treatment, experiment.ControlPrefix) {
+			continue
+		}
+		if who, known := first[c.Group]; known {
+			out[who] = append(out[who], c.Treatment)
+		} else {
+			first[c.Group] = c.Treatment
+		}
+	}
+	return out
 }

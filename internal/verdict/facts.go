@@ -47,6 +47,9 @@ type Treatment struct {
 	Flags           []string          `json:"flags,omitempty"`
 	VIPs            int               `json:"vips"`
 	ClientAddresses int               `json:"client_addresses"`
+	// StandsFor are treatments that were not run, because by the kernel's rules
+	// they are this one.
+	StandsFor []string `json:"stands_for,omitempty"`
 }
 
 // TreatmentOf returns the treatment of a row: the planned one, or for one that

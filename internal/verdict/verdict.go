@@ -58,7 +58,7 @@ func Judge(in Input) []Verdict {
 			Remedy:   "Run the experiment: lvslab apply."}}
 	}
 	rules := []func(*study) []Verdict{
-		validity, completeness, losses, generator, straight, agreement, asPlanned, asReplayed,
+		validity, completeness, losses, generator, straight, agreement, asPlanned, asReplayed, represented,
 		decisions, pinned, rotation, oneKey, neverActive,
 		onePacket, spread, chance,
 		timing, equivalence, drift, redundantRate, twice, controls,

@@ -81,6 +81,7 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial, sourcePorts) {
 		}
 		last = r.Order
 	}
+	checkStanding(&c, a, planned)
 	for _, b := range a.Backends() {
 		n, certain := p.Decisions[b.RunID][b.Backend]
 		if got := b.PlannedDecisions; (got != nil) != certain || certain && *got != n {

@@ -46,6 +46,8 @@ type trial struct {
 		ID      string            `json:"id"`
 		Factors map[string]string `json:"factors"`
 		Setting setting           `json:"setting"`
+
+		StandsFor []string `json:"stands_for"`
 	} `json:"treatment"`
 	PrevTreatment string `json:"prev_treatment"`
 }
