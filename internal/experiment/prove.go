@@ -166,6 +166,31 @@ func (p *prover) sayHello(ctx context.Context) {
 	p.hello, p.proof.FirstAnswer = &answer, time.Now()
 }
 
+// greetTimeout bounds the lab's very first query: where it is lost, the proof
+// finds the reason.
+const greetTimeout = time.Second
+
+// Greet sends one query from the service's first client and returns when the
+// service's first real server had answered it, by the host's clock; the zero time
+// when it has not. The service is as declared, and nothing else is looked at.
+func Greet(ctx context.Context, lab *Lab, service addr.Noun) time.Time {
+	p, err := newProver(lab, service)
+	if err != nil || len(p.cast.clients) == 0 || len(p.cast.service.VIPs) == 0 {
+		return time.Time{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareDeadline)
+	defer cancel()
+	c, vip := p.cast.clients[0], p.cast.service.VIPs[0]
+	query := p.identity(c, vip)
+	query.TimeoutMS = greetTimeout.Milliseconds()
+	answer, err := do(ctx, lab, c.noun, proto.Query, query)
+	at := time.Now()
+	if err != nil || judgeOne(p.cast.service.RealServers[0].Backend, vip, answer, true) != nil {
+		return time.Time{}
+	}
+	return at
+}
+
 // neighbours primes all machines and checks whose MAC the clients have for the
 // VIPs before any query is sent: a stolen VIP explains everything after it.
 func (p *prover) neighbours(ctx context.Context, order []int) error {

@@ -74,6 +74,7 @@ type applying struct {
 	// world is what saved machines depend on beside their own shape.
 	world    string
 	worldErr error
+	greeting *greeting // nil when no query goes before the proof
 	// boots are run id → machine that was made anew for the run → id of its boot.
 	boots map[string]map[string]string
 	// doors are the user ports that scripts go through, by machine.
@@ -378,7 +379,10 @@ func (a *applying) handles() []string {
 }
 
 // since returns seconds since the start of the apply, as the manifest keeps them.
-func (a *applying) since() *float64 {
-	s := float64(time.Since(a.Started).Milliseconds()) / 1000
+func (a *applying) since() *float64 { return a.after(time.Now()) }
+
+// after is the same for another moment.
+func (a *applying) after(at time.Time) *float64 {
+	s := float64(at.Sub(a.Started).Milliseconds()) / 1000
 	return &s
 }

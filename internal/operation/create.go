@@ -160,13 +160,15 @@ func (a *applying) create(ctx context.Context) error {
 	}
 	a.phase(PhaseCreate, "started", "")
 	progress := a.newProgress()
+	a.greeting = a.newGreeting()
 	done := a.making(progress.cameUp, func(string, *proto.Enrolled) { progress.enrolledOne() })
 	res := walk.Run(ctx, a.changes, walk.Options{
 		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.parallelism(),
-		Abort: a.Abort, Observe: progress.observe,
+		Abort: a.Abort, Observe: func(e walk.Event) { progress.observe(e); a.greeting.observe(ctx, e) },
 	})
 	done()
 	if err := res.Err(); err != nil {
+		a.greeting.answered() // nobody asks a machine that is being taken down
 		return err
 	}
 	a.timings.ConfiguredS = a.since()

@@ -51,6 +51,9 @@ func (a *applying) measure(ctx context.Context) (Exit, error) {
 // the schedulers of the runs.
 func (a *applying) prove(ctx context.Context) error {
 	a.phase(PhaseProve, "started", "")
+	if at := a.greeting.answered(); !at.IsZero() {
+		a.timings.FirstAnswerS = a.after(at)
+	}
 	witnesses := 0
 	for _, svc := range a.study.topology.Services {
 		p, err := a.proveOne(ctx, svc.Noun)
@@ -58,8 +61,7 @@ func (a *applying) prove(ctx context.Context) error {
 			return err
 		}
 		if !p.FirstAnswer.IsZero() && a.timings.FirstAnswerS == nil {
-			first := float64(p.FirstAnswer.Sub(a.Started).Milliseconds()) / 1000
-			a.timings.FirstAnswerS = &first
+			a.timings.FirstAnswerS = a.after(p.FirstAnswer)
 		}
 		witnesses += len(p.Witnesses)
 	}
