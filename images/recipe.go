@@ -78,6 +78,10 @@ type Dir struct {
 	Owner string
 }
 
+// Digest identifies the recipe: 64 hexadecimal digits. Two machines with one
+// digest would build the same image from the same versions of packages.
+func (r Recipe) Digest() string { return r.digest() }
+
 // digest identifies the recipe and the way it is carried out.
 func (r Recipe) digest() string {
 	text, err := json.Marshal(struct {

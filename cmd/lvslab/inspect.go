@@ -145,6 +145,18 @@ func (a *app) imageCommand() *cobra.Command {
 			return err
 		},
 	}
+	key := &cobra.Command{
+		Use: "key [FILE|DIR|builtin:NAME]", Short: "Print what to keep a cache of images under",
+		Long: `Print one word that stands for the recipes of the images that the topology's
+machines boot, of the built-in one without a topology: the key of a CI's cache.
+Another kernel or another lvslab that builds other images gives another word.`,
+		Args: atMostOne,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.exit, err = operation.ImageKey(c.Context(), &a.settings, first(args))
+			return err
+		},
+	}
+	a.variableFlags(key.Flags())
 	rm := &cobra.Command{
 		Use: "rm KEY", Short: "Remove an image from the cache",
 		Args: exactly("one image key (see 'lvslab image list')", 1),
@@ -153,6 +165,6 @@ func (a *app) imageCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.AddCommand(build, list, rm)
+	c.AddCommand(build, key, list, rm)
 	return c
 }

@@ -7,10 +7,19 @@ lab "regression" {
 variable "kernel" {
   type        = string
   default     = "linux-image-cloud-amd64"
-  description = "Debian package of the kernel"
+  description = "Debian package of the kernel, or the path of one of your own"
 }
 
-image "guest" { kernel = var.kernel }
+variable "modules" {
+  type        = string
+  default     = ""
+  description = "where the modules of your own kernel are installed"
+}
+
+image "guest" {
+  kernel  = var.kernel
+  modules = var.modules
+}
 
 network "lan" { cidr = "198.18.0.0/24" }
 

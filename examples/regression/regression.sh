@@ -1,8 +1,10 @@
 #!/bin/sh
 # Two kernels, one verdict: does another kernel schedule otherwise?
 #
-#   regression.sh [OLD-PACKAGE [NEW-PACKAGE]]
+#   regression.sh [OLD [NEW]]
 #
+# Each is a Debian package with a kernel, the path of a kernel's tree, or the path
+# of a bzImage and that of its modules with a comma between. Paths are absolute.
 # Exit 0 when all treatments are alike, 1 when one differs, and with lvslab's own
 # code when a study could not be made. LVSLAB names the program, RESULTS where
 # the results go.
@@ -13,11 +15,16 @@ new=${2:-linux-image-6.12-cloud-amd64}
 results=${RESULTS:-results/regression}
 here=$(dirname "$0")
 
-for kernel in "$old" "$new"; do
-	"$lvslab" apply --auto-approve -var "kernel=$kernel" --results "$results/$kernel" "$here/regression.hcl"
-done
+study() {
+	kernel=${2%%,*} modules=
+	[ "$kernel" = "$2" ] || modules=${2#*,}
+	"$lvslab" apply --auto-approve -var "kernel=$kernel" -var "modules=$modules" --results "$results/$1" "$here/regression.hcl"
+}
 
-said=$("$lvslab" compare "$results/$old/regression/latest" "$results/$new/regression/latest")
+study old "$old"
+study new "$new"
+
+said=$("$lvslab" compare "$results/old/regression/latest" "$results/new/regression/latest")
 printf '%s\n' "$said"
 alike=$(printf '%s\n' "$said" | sed -n 's/^Outcomes: \([0-9]*\) of \([0-9]*\) treatments in both results are alike.*/\1 \2/p')
 if [ -z "$alike" ]; then

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/agent/binary"
 	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/plan/state"
 )
 
 // guestImage is an image with the agent of this lvslab on top.
@@ -68,6 +70,42 @@ func ImageList(_ context.Context, s *Settings) (Exit, error) {
 		return ExitError, err
 	}
 	return ExitDone, s.showTemplates(templates)
+}
+
+// ImageKey prints one word for the recipes of the images that a topology's
+// machines boot, of the built-in one without a topology: what a cache of images
+// is to be kept under. It builds nothing.
+func ImageKey(_ context.Context, s *Settings, path string) (Exit, error) {
+	guests := []guestKind{{recipe: images.Debian12}}
+	if path != "" {
+		st, err := s.parse(path)
+		if err == nil {
+			err = s.resolve(st, state.State{Lineage: state.NewLineage()})
+		}
+		if err == nil {
+			guests, err = guestsOf(st.topology)
+		}
+		if err != nil {
+			return ExitError, err
+		}
+	}
+	key := recipesKey(guests)
+	raw, err := json.Marshal(key)
+	if err != nil {
+		return ExitError, err
+	}
+	s.Events.Emit(ReportEvent{Kind: "image key", Text: key, Data: raw})
+	return ExitDone, nil
+}
+
+// recipesKey is the same for the same images, whatever their blocks are called.
+func recipesKey(guests []guestKind) string {
+	var digests []string
+	for _, g := range guests {
+		digests = append(digests, g.recipe.Digest())
+	}
+	slices.Sort(digests)
+	return combine(slices.Compact(digests))[:16]
 }
 
 // ImageRemove removes one image from the cache.
