@@ -112,7 +112,7 @@ func build(ctx context.Context, recipe Recipe, opts Options, dir string) (Image,
 	if err != nil {
 		return Image{}, err
 	}
-	img.KernelRelease = k.release
+	img.KernelRelease, img.Schedulers = k.release, k.schedulers()
 	out := filepath.Join(dir, "image")
 	if err := os.Mkdir(out, 0o755); err != nil {
 		return Image{}, err

@@ -1,9 +1,12 @@
 package images
 
 import (
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -41,6 +44,20 @@ func (k *kernelTree) guestCapable() error {
 			"Linux %s has no %s, neither as modules nor compiled in", k.release, strings.Join(lacks, ", "))
 	}
 	return nil
+}
+
+// schedulers lists the schedulers of IPVS, compiled in or modules: all that is
+// called ip_vs_NAME but for the helper of one protocol.
+func (k *kernelTree) schedulers() []string {
+	found := map[string]bool{}
+	for _, names := range []iter.Seq[string]{maps.Keys(k.files), maps.Keys(k.builtin)} {
+		for name := range names {
+			if s, ok := strings.CutPrefix(name, "ip_vs_"); ok && s != "ftp" && !strings.HasPrefix(s, "pe_") {
+				found[s] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // configured reports options that the kernel's configuration lacks, where it

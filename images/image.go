@@ -44,6 +44,9 @@ type Image struct {
 	Root   string `json:"-"`
 	// KernelRelease is what `uname -r` says in the guest.
 	KernelRelease string `json:"kernel_release"`
+	// Schedulers are those of IPVS that the kernel has, sorted; none in the
+	// manifest of an image that was built before they were noted.
+	Schedulers []string `json:"schedulers,omitempty"`
 	// Packages are the versions of what is inside, by package name.
 	Packages map[string]string `json:"packages"`
 	// Files are the SHA-256 sums of the three files, by file name.

@@ -86,7 +86,7 @@ func TestForOwnKernel(t *testing.T) {
 				t.Errorf("release %q, package %q", r.Own.Release, r.kernelPackageOf())
 			}
 			k, err := r.kernel("")
-			if err != nil || !k.builtin["ip_vs"] {
+			if err != nil || !k.builtin["ip_vs"] || !slices.Equal(k.schedulers(), []string{"rr"}) {
 				t.Errorf("the kernel's modules: %v, %v", k, err)
 			}
 		})

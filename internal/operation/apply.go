@@ -239,6 +239,9 @@ func (a *applying) plan(ctx context.Context) error {
 	if a.imageText, err = a.prepareGuests(ctx); err != nil {
 		return err
 	}
+	if err := a.capable(); err != nil {
+		return err
+	}
 	if a.keys, err = openKeys(a.dir, a.store); err != nil {
 		return err
 	}
@@ -249,6 +252,9 @@ func (a *applying) plan(ctx context.Context) error {
 // in the cache is not built, it is only said that it would be.
 func (a *applying) preview(ctx context.Context) error {
 	err := a.cachedGuests()
+	if err == nil {
+		err = a.capable()
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
@@ -43,6 +45,42 @@ func TestGuestsOf(t *testing.T) {
 	_, err = guestsOf(bad)
 	if ds := diag.From(err); len(ds) != 1 || ds[0].Address != "image.six" || !strings.Contains(ds[0].Detail, "far/bzImage") {
 		t.Errorf("a kernel that is not there gives %+v", ds)
+	}
+}
+
+// TestCapable: a scheduler that the director's kernel lacks is told with its
+// place, and what an image does not tell is left to the kernel.
+func TestCapable(t *testing.T) {
+	top := mixed()
+	svc, x := addr.N(addr.Service, "s"), addr.N(addr.Experiment, "x")
+	top.Services = []lang.Service{{Noun: svc, Director: top.Machines[1].Noun, Scheduler: "rr"}}
+	values := []cty.Value{cty.StringVal("sh"), cty.StringVal("twos")}
+	top.Experiments = []lang.Experiment{{Noun: x, Service: svc, Factors: []lang.Factor{{Name: "scheduler", Values: values, Range: diag.Range{Filename: "lab.hcl"}}}}}
+	a := &applying{Settings: &Settings{}, study: &study{topology: top}}
+	has := func(schedulers ...string) {
+		a.setGuests([]guestKind{{block: top.Machines[1].Image, image: guestImage{Image: images.Image{KernelRelease: "6.1.0", Schedulers: schedulers}}}})
+	}
+	if has(); a.capable() != nil {
+		t.Errorf("an image that tells nothing: %v", a.capable())
+	}
+	if has("rr", "sh", "twos"); a.capable() != nil {
+		t.Errorf("all are there: %v", a.capable())
+	}
+	has("rr", "sh")
+	ds := diag.From(a.capable())
+	if len(ds) != 1 || ds[0].Address != "experiment.x" || ds[0].Subject == nil || ds[0].Subject.Filename != "lab.hcl" {
+		t.Fatalf("%+v", ds)
+	}
+	for _, want := range []string{`wants "twos"`, "Linux 6.1.0", "rr, sh"} {
+		if !strings.Contains(ds[0].Detail, want) {
+			t.Errorf("%q is not in %q", want, ds[0].Detail)
+		}
+	}
+	if !strings.Contains(ds[0].Remedy, "linux-image-6.12-cloud-amd64") {
+		t.Errorf("remedy %q", ds[0].Remedy)
+	}
+	if top.Images[0].Kernel = "./bzImage"; !strings.Contains(diag.From(a.capable())[0].Remedy, "CONFIG_IP_VS_TWOS=m") {
+		t.Errorf("remedy of an own kernel: %+v", diag.From(a.capable()))
 	}
 }
 
