@@ -7,6 +7,7 @@ lab "bisect" {
 
 variable "kernel" {
   type        = string
+  default     = "./linux"
   description = "a kernel's tree in which bzImage and modules are built"
 }
 

@@ -152,7 +152,8 @@ func TestShippedTopologies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range found {
-			if info, err := os.Stat(path); err == nil && (info.IsDir() || filepath.Ext(path) == lang.Extension) {
+			inside, _ := filepath.Glob(filepath.Join(path, "*"+lang.Extension)) // none in a directory of scripts
+			if len(inside) > 0 || filepath.Ext(path) == lang.Extension {
 				paths = append(paths, path)
 			}
 		}
