@@ -17,9 +17,12 @@ func (a *app) conformanceCommand() *cobra.Command {
 on its kernel: which backend each packet leaves for, what the connection table
 holds. Prints which cases agree, which differ and which cannot be replayed. A
 difference is shown with its first event and with what shows it again; the exit
-code is then 3. With the image in the cache no root is needed. Nothing is left.`,
+code is then 3. With several kernels there is a machine for each, one after the
+other, and a column for each. With the image in the cache no root is needed.
+Nothing is left.`,
 		Example: `  lvslab conformance
   lvslab conformance --fuzz 500 --seed 7
+  lvslab conformance --kernel linux-image-cloud-amd64 --kernel linux-image-6.12-cloud-amd64
   lvslab conformance --json | jq -r '.data.cases[]? | [.result, .case] | @tsv'`,
 		Args: exactly("no arguments", 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -30,7 +33,8 @@ code is then 3. With the image in the cache no root is needed. Nothing is left.`
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Kernel, "kernel", "", "the kernel of that Debian `PACKAGE`, such as linux-image-6.12-cloud-amd64; without it linux-image-cloud-amd64, Linux 6.1")
+	c.Flags().StringArrayVar(&o.Kernels, "kernel", nil, "the kernel of that Debian `PACKAGE`, such as linux-image-6.12-cloud-amd64; without it linux-image-cloud-amd64, Linux 6.1; repeatable, then a column for each")
+	c.Flags().BoolVar(&o.Long, "long", false, "replay the cases that wait for minutes, too, all at the same time: 11 minutes")
 	c.Flags().IntVar(&o.Fuzz, "fuzz", 0, "then `N` random cases, the model's word against the kernel's")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`S` decides what the random cases are")
 	return c

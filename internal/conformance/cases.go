@@ -50,12 +50,27 @@ func Cases() ([]Case, error) {
 	return out, nil
 }
 
-// longest is how much waiting of a script is done in real time.
-const longest = 9 * time.Second
+// How much waiting of a script is done in real time: by those that come one after
+// the other, and by those that all wait together.
+const (
+	longest = 9 * time.Second
+	longer  = 11 * time.Minute
+)
+
+// waits is how long a script waits in all.
+func waits(s ipvsmodel.Script) (total time.Duration) {
+	for _, step := range s.Steps {
+		if step.Verb == "wait" {
+			d, _ := time.ParseDuration(step.Args[0])
+			total += d
+		}
+	}
+	return total
+}
 
 // Unfit says why a script cannot be held against the kernel here, "" = it can.
-func Unfit(s ipvsmodel.Script, schedulers []string) string {
-	var waits time.Duration
+// patient is for how long it may wait.
+func Unfit(s ipvsmodel.Script, schedulers []string, patient time.Duration) string {
 	for _, step := range s.Steps {
 		switch step.Verb {
 		case "kernel":
@@ -64,9 +79,6 @@ func Unfit(s ipvsmodel.Script, schedulers []string) string {
 			return "chance"
 		case "reply":
 			return "replies of real servers"
-		case "wait":
-			d, _ := time.ParseDuration(step.Args[0])
-			waits += d
 		case "service", "edit":
 			if !slices.Contains(schedulers, step.Args[2]) {
 				return "kernel has no " + step.Args[2]
@@ -83,8 +95,8 @@ func Unfit(s ipvsmodel.Script, schedulers []string) string {
 			}
 		}
 	}
-	if waits > longest {
-		return fmt.Sprintf("needs %v", waits)
+	if w := waits(s); w > patient {
+		return fmt.Sprintf("needs %v", w)
 	}
 	return ""
 }

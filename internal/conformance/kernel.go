@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -116,9 +117,16 @@ const slack = 20 * time.Millisecond
 // Advance sleeps for as long as the script waits. What the events before took
 // does not count: a script's own clock stands still in them.
 func (k *kernel) Advance(at time.Duration) {
+	turn.Unlock()
 	time.Sleep(at - k.now + slack)
+	turn.Lock()
 	k.now = at
 }
+
+// turn is held by the one replay that does something; the others wait until time
+// has gone by for them. A packet that leaves does so at once on a machine that has
+// nothing else to do, which is how one that does not leave is known ([patience]).
+var turn sync.Mutex
 
 // Packet says [ipvsmodel.NoDestination] of every packet that goes to none:
 // nothing that leaves tells the reasons apart.

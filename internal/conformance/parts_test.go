@@ -68,7 +68,7 @@ func TestUnfit(t *testing.T) {
 		"service udp 10.0.0.100:53 rr persist=60s netmask=255.255.255.0": "",
 		"service udp 10.0.0.100:53 rr persist=60s netmask=0.0.0.255":     "a netmask that is no prefix",
 	} {
-		if got := Unfit(parse(t, text), Schedulers); got != want {
+		if got := Unfit(parse(t, text), Schedulers, longest); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

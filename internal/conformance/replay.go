@@ -24,9 +24,11 @@ func Replay(text string) (out proto.ReplayResult, err error) {
 
 // inSpace runs f on a thread that ends with it, as does its namespace.
 func inSpace(f func(*kernel) error) error {
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked
+		turn.Lock()
+		defer turn.Unlock()
 		k, err := newKernel()
 		if err == nil {
 			if err = f(k); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
 )
@@ -14,6 +15,16 @@ type Rules struct {
 	Schedulers []string
 	// Model is the kernel's age as the model knows it.
 	Model ipvsmodel.Kernel
+	// Long has cases that wait for minutes replayed, too, all at the same time.
+	Long bool
+}
+
+// patient is for how long a case may wait.
+func (r Rules) patient() time.Duration {
+	if r.Long {
+		return longer
+	}
+	return longest
 }
 
 // askOverhead tells the two formulas of overhead apart (include/net/ip_vs.h,
@@ -51,7 +62,7 @@ func (r Rules) fit(c Case) (text, why string) {
 		// The line goes, its number stays.
 		text = strings.ReplaceAll(text, "\nkernel before-2026\n", "\n\n")
 	}
-	if why := Unfit(s, r.Schedulers); why != "" {
+	if why := Unfit(s, r.Schedulers, r.patient()); why != "" {
 		return "", why
 	}
 	if r.Model.Before2026 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
@@ -40,33 +41,64 @@ type Outcome struct {
 // script. What the kernel's rules make different is so each time.
 const tries = 3
 
-// RunCases holds the cases against a kernel of these rules. seen hears of each
-// outcome as it comes.
+// RunCases holds the cases against a kernel of these rules, one after the other;
+// with [Rules.Long] those that wait for long are replayed after them, all at the
+// same time. seen hears of each outcome as it comes.
 func RunCases(ctx context.Context, cases []Case, rules Rules, replay Replayer, seen func(Outcome)) ([]Outcome, error) {
-	out := make([]Outcome, 0, len(cases))
-	for _, c := range cases {
-		o := Outcome{Case: c.Name, Origin: "derived", Result: Agrees}
-		if c.Measured {
-			o.Origin = "measured"
+	out := make([]Outcome, len(cases))
+	var long []int
+	for i, c := range cases {
+		if waits(c.Script) > longest && rules.Long {
+			long = append(long, i)
+			continue
 		}
-		if text, why := rules.fit(c); why != "" {
-			o.Result, o.Why = LeftOut, why
-		} else {
-			var err error
-			if o.Why, o.Tries, err = steady(func() (string, error) {
-				r, err := replay(ctx, text)
-				return firstWrong(text, r), err
-			}); err != nil {
-				return out, fmt.Errorf("case %s: %w", c.Name, err)
-			}
-			if o.Why != "" {
-				o.Result, o.Script = Differs, strings.TrimSpace(text)
-			}
+		if err := rules.hold(ctx, c, replay, &out[i]); err != nil {
+			return out[:i], err
 		}
-		out = append(out, o)
-		seen(o)
+		seen(out[i])
 	}
-	return out, nil
+	// Beside these nothing else happens but their waiting.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	var one sync.Mutex // hears
+	for _, i := range long {
+		all.Go(func() {
+			err := rules.hold(ctx, cases[i], replay, &out[i])
+			one.Lock()
+			defer one.Unlock()
+			if err != nil {
+				cancel(err) // the others need not wait
+				return
+			}
+			seen(out[i])
+		})
+	}
+	all.Wait()
+	return out, context.Cause(ctx)
+}
+
+// hold replays a case, if it can be.
+func (r Rules) hold(ctx context.Context, c Case, replay Replayer, o *Outcome) (err error) {
+	*o = Outcome{Case: c.Name, Origin: "derived", Result: Agrees}
+	if c.Measured {
+		o.Origin = "measured"
+	}
+	text, why := r.fit(c)
+	if why != "" {
+		o.Result, o.Why = LeftOut, why
+		return nil
+	}
+	if o.Why, o.Tries, err = steady(func() (string, error) {
+		r, err := replay(ctx, text)
+		return firstWrong(text, r), err
+	}); err != nil {
+		return fmt.Errorf("case %s: %w", c.Name, err)
+	}
+	if o.Why != "" {
+		o.Result, o.Script = Differs, strings.TrimSpace(text)
+	}
+	return nil
 }
 
 // steady returns the last difference of several tries, "" when one had none.

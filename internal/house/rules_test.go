@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 
 	"internal/agent/server/boot": {"internal/agent/server"},
 	"internal/agent/agenttest":   {"images", "internal/agent/binary", "internal/agent/client", "internal/agent/proto"},
-	"internal/ipvsmodel":         {},
+	"internal/ipvsmodel":         {"internal/stats"},
 	"internal/conformance":       {"internal/agent/proto", "internal/ipvs", "internal/ipvsmodel"},
 	"internal/machine":           {"images", "internal/diag", "internal/hypervisor", "internal/agent/client", "internal/agent/proto"},
 

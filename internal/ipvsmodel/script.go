@@ -39,7 +39,7 @@ func (s Step) errorf(format string, args ...any) error {
 var verbs = map[string]int{
 	"kernel": 1, "seed": 1, "name": 2, "service": 3, "edit": 3, "delete": 2, "clear": 0,
 	"add": 3, "set": 3, "remove": 3, "timeouts": 0, "sysctl": 2, "wait": 1,
-	"send": 3, "reply": 3, "tally": 0, "rows": 1, "row": 3, "counters": 3,
+	"send": 3, "reply": 3, "tally": 0, "chances": 0, "rows": 1, "row": 3, "counters": 3,
 }
 
 // ParseScript reads a script. What follows # is a remark.
@@ -132,6 +132,8 @@ func (r *runner) step(s Step) error {
 		err = r.send(s)
 	case "tally":
 		r.compare(s)
+	case "chances":
+		err = r.chances(s)
 	case "row":
 		err = r.row(s)
 	case "rows":

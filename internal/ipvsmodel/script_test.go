@@ -51,6 +51,8 @@ func TestCasesCanFail(t *testing.T) {
 		"send udp 10.0.0.1:1 10.0.0.100:53 -> 3",
 		"send udp 10.0.0.1:1 10.0.0.100:53\ntally 1=1",
 		"rows 1",
+		"send udp 10.0.0.1:1-9 10.0.0.100:53\nchances 3=1",
+		"service udp 10.0.0.100:53 rr\nadd udp 10.0.0.100:53 10.0.0.5:53\nadd udp 10.0.0.100:53 10.0.0.6:53\nsend udp 10.0.0.1:1-999 10.0.0.100:53\nchances 10.0.0.5:53=1 10.0.0.6:53=2",
 		"row udp 10.0.0.1:1 10.0.0.100:53 -> 3",
 		"service udp 10.0.0.100:53 rr\nadd udp 10.0.0.100:53 10.0.0.5:53\ncounters udp 10.0.0.100:53 10.0.0.5:53 inactive=1",
 	} {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lvslab/lvslab/images"
@@ -20,9 +19,10 @@ import (
 
 // ConformanceOptions are conformance's flags.
 type ConformanceOptions struct {
-	Kernel string // "" = that of the guests' image
-	Fuzz   int    // random cases after the others
-	Seed   uint64 // of the random cases
+	Kernels []string // none or "" = that of the guests' image
+	Long    bool     // cases that wait for minutes, too
+	Fuzz    int      // random cases after the others
+	Seed    uint64   // of the random cases
 }
 
 // conformanceReport is what one kernel did.
@@ -44,40 +44,61 @@ type conformanceReport struct {
 // allSchedulers are those of the model.
 var allSchedulers = append(slices.Clone(conformance.Schedulers), "twos")
 
-// Conformance holds the model of IPVS against the kernel of a guest that it
-// boots for that. A difference makes the exit code 3.
+// Conformance holds the model of IPVS against the kernels of guests that it boots
+// for that, one after the other. A difference makes the exit code 3.
 func Conformance(ctx context.Context, s *Settings, o ConformanceOptions) (Exit, error) {
-	recipe, err := images.ForKernel(o.Kernel)
-	if err != nil {
-		return ExitError, err
+	if len(o.Kernels) == 0 {
+		o.Kernels = []string{""}
+	}
+	var recipes []images.Recipe
+	for _, k := range o.Kernels {
+		r, err := images.ForKernel(k)
+		if err != nil {
+			return ExitError, err
+		}
+		recipes = append(recipes, r)
 	}
 	cases, err := conformance.Cases()
 	if err != nil {
 		return ExitError, err
 	}
-	return s.conformance(ctx, recipe, cases, o)
+	return s.conformance(ctx, recipes, cases, o)
 }
 
-func (s *Settings) conformance(ctx context.Context, recipe images.Recipe, cases []conformance.Case, o ConformanceOptions) (Exit, error) {
-	m, report, err := s.bootForCases(ctx, recipe)
+func (s *Settings) conformance(ctx context.Context, recipes []images.Recipe, cases []conformance.Case, o ConformanceOptions) (Exit, error) {
+	var all conformanceReports
+	exit := ExitDone
+	for _, recipe := range recipes {
+		r, err := s.conformanceOn(ctx, recipe, cases, o)
+		if err != nil {
+			return ExitError, err
+		}
+		all = append(all, r)
+		if r.Differ > 0 || r.Random != nil && r.Random.Differ > 0 {
+			exit = ExitCheckFailed
+		}
+	}
+	raw, err := json.Marshal(all.data())
 	if err != nil {
 		return ExitError, err
+	}
+	s.Events.Emit(ReportEvent{Kind: "conformance", Text: all.text(o), Data: raw})
+	return exit, nil
+}
+
+// conformanceOn boots a machine with one kernel and replays on it.
+func (s *Settings) conformanceOn(ctx context.Context, recipe images.Recipe, cases []conformance.Case, o ConformanceOptions) (*conformanceReport, error) {
+	m, report, err := s.bootForCases(ctx, recipe)
+	if err != nil {
+		return nil, err
 	}
 	defer m.Stop()
 	began := time.Now()
 	if err := report.replay(ctx, s, m, cases, o); err != nil {
-		return ExitError, err
+		return nil, err
 	}
 	report.Seconds = time.Since(began).Seconds()
-	raw, err := json.Marshal(report)
-	if err != nil {
-		return ExitError, err
-	}
-	s.Events.Emit(ReportEvent{Kind: "conformance", Text: report.text(o), Data: raw})
-	if report.Differ > 0 || report.Random != nil && report.Random.Differ > 0 {
-		return ExitCheckFailed, nil
-	}
-	return ExitDone, nil
+	return report, nil
 }
 
 // bootForCases starts the machine and asks what its kernel has.
@@ -116,13 +137,21 @@ func (s *Settings) bootForCases(ctx context.Context, recipe images.Recipe) (*mac
 	return m, r, nil
 }
 
-// replayWithin bounds one case in the guest; a case waits for 9 s at most.
-const replayWithin = time.Minute
+// How long one case may take in the guest. It waits for 9 s at most, a long one
+// for 11 minutes, beside others that have their turn.
+const (
+	replayWithin = time.Minute
+	longWithin   = 20 * time.Minute
+)
 
 // replay carries the cases out, the random ones last.
 func (r *conformanceReport) replay(ctx context.Context, s *Settings, m client.Caller, cases []conformance.Case, o ConformanceOptions) (err error) {
+	within := replayWithin
+	if o.Long {
+		within = longWithin
+	}
 	on := func(ctx context.Context, script string) (proto.ReplayResult, error) {
-		ctx, cancel := context.WithTimeout(ctx, replayWithin)
+		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		return client.Do(ctx, m, proto.Replay, proto.ReplaySpec{Script: script})
 	}
@@ -132,7 +161,7 @@ func (r *conformanceReport) replay(ctx context.Context, s *Settings, m client.Ca
 	}
 	r.Before2026 = age.Before2026
 	done := 0
-	r.Cases, err = conformance.RunCases(ctx, cases, conformance.Rules{Schedulers: r.Schedulers, Model: age}, on, func(c conformance.Outcome) {
+	r.Cases, err = conformance.RunCases(ctx, cases, conformance.Rules{Schedulers: r.Schedulers, Model: age, Long: o.Long}, on, func(c conformance.Outcome) {
 		done++
 		s.phase(PhaseCases, "progress", fmt.Sprintf("%d of %d", done, len(cases)))
 	})
@@ -162,54 +191,4 @@ func (r *conformanceReport) replay(ctx context.Context, s *Settings, m client.Ca
 	})
 	r.Random = &random
 	return err
-}
-
-// text is the table, then each difference with what shows it again.
-func (r *conformanceReport) text(o ConformanceOptions) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-14s  %-8s  CASE\n", "LINUX "+release(r.Kernel), "FROM")
-	var differ []conformance.Outcome
-	for _, c := range r.Cases {
-		fmt.Fprintf(&b, "%-14s  %-8s  %s", c.Result, c.Origin, c.Case)
-		if c.Result == conformance.LeftOut {
-			fmt.Fprintf(&b, " (%s)", c.Why)
-		}
-		b.WriteByte('\n')
-		if c.Result == conformance.Differs {
-			differ = append(differ, c)
-		}
-	}
-	if r.Random != nil {
-		differ = append(differ, r.Random.First...)
-	}
-	for _, c := range differ {
-		fmt.Fprintf(&b, "\nDIFFERS: %s\n  %s\n  what shows it:\n", c.Case, c.Why)
-		for _, l := range strings.Split(c.Script, "\n") {
-			fmt.Fprintf(&b, "    %s\n", l)
-		}
-	}
-	fmt.Fprintf(&b, "\nLinux %s, IPVS %s: %d of %s replayed, %s.", r.Kernel, r.IPVS, r.Replayed, count(len(r.Cases), "case"), verdictOn(r.Differ))
-	if r.Random != nil {
-		fmt.Fprintf(&b, "\nRandom cases of seed %d: %d with %s, %s.", r.Random.Seed, r.Random.Cases, count(r.Random.Packets, "packet"), verdictOn(r.Random.Differ))
-		if r.Random.Differ > 0 {
-			fmt.Fprintf(&b, " The same again: lvslab conformance --fuzz %d --seed %d", o.Fuzz, o.Seed)
-		}
-	}
-	return b.String()
-}
-
-func verdictOn(differ int) string {
-	switch differ {
-	case 0:
-		return "all agree"
-	case 1:
-		return "1 differs"
-	}
-	return fmt.Sprintf("%d differ", differ)
-}
-
-// release is a kernel's version without what the distribution adds.
-func release(full string) string {
-	head, _, _ := strings.Cut(full, "-")
-	return head
 }

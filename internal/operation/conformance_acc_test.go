@@ -54,7 +54,7 @@ func TestAccConformance(t *testing.T) {
 	}
 	seen := &reportsSeen{}
 	s := &Settings{Events: seen, Started: time.Now(), Environ: os.Environ()}
-	exit, err := s.conformance(t.Context(), images.Debian12, cases, ConformanceOptions{Fuzz: 100, Seed: 1})
+	exit, err := s.conformance(t.Context(), []images.Recipe{images.Debian12}, cases, ConformanceOptions{Fuzz: 100, Seed: 1})
 	if err != nil || exit != ExitCheckFailed || len(seen.got) != 1 {
 		t.Fatalf("exit %d, %v, %d reports; want 3 for the bad cases", exit, err, len(seen.got))
 	}
@@ -80,5 +80,43 @@ func TestAccConformance(t *testing.T) {
 		if !slices.Contains(r.Schedulers, name) {
 			t.Errorf("the kernel has no %s", name)
 		}
+	}
+}
+
+// TestAccLongConformance replays the cases on two kernels, those that wait for
+// minutes and, on the kernel that has it, those of twos included. A machine each,
+// side by side, since all that takes time is waiting.
+func TestAccLongConformance(t *testing.T) {
+	vmtest.NeedLong(t)
+	cases, err := conformance.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kernel := range []string{images.DefaultKernel, "linux-image-6.12-cloud-amd64"} {
+		t.Run(kernel, func(t *testing.T) {
+			t.Parallel()
+			recipe, err := images.ForKernel(kernel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &Settings{Events: &reportsSeen{}, Started: time.Now(), Environ: os.Environ()}
+			r, err := s.conformanceOn(t.Context(), recipe, cases, ConformanceOptions{Long: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log("\n" + conformanceReports{r}.text(ConformanceOptions{}))
+			twos := slices.Contains(r.Schedulers, "twos")
+			if twos != strings.Contains(kernel, "6.12") {
+				t.Errorf("twos: %v", twos)
+			}
+			for _, o := range r.Cases {
+				if o.Result == conformance.Differs || twos && strings.Contains(o.Why, "twos") {
+					t.Errorf("%s: %s %s", o.Case, o.Result, o.Why)
+				}
+			}
+			if r.Replayed < 105 {
+				t.Errorf("%d of %d replayed", r.Replayed, len(cases))
+			}
+		})
 	}
 }
