@@ -18,8 +18,7 @@ import (
 // when the lab answers. It proves nothing more; without it the proof's own first
 // answer counts.
 type greeting struct {
-	lab     *experiment.Lab
-	service addr.Noun
+	ask func(context.Context) time.Time // returns when it was answered
 
 	mu      sync.Mutex
 	missing map[addr.Resource]bool // on the way of the query, not yet configured
@@ -35,7 +34,9 @@ func (a *applying) newGreeting() *greeting {
 		return nil
 	}
 	svc := t.Services[0]
-	g := &greeting{lab: a.lab(), service: svc.Noun, missing: map[addr.Resource]bool{}}
+	g := &greeting{missing: map[addr.Resource]bool{}, ask: func(ctx context.Context) time.Time {
+		return experiment.Greet(ctx, a.lab(), svc.Noun)
+	}}
 	aside := beside(t, svc.RealServers[0].Backend)
 	for _, c := range a.changes.Changes {
 		made := c.Action == provider.Create || c.Action == provider.Replace || c.Action == provider.Update
@@ -96,7 +97,7 @@ func (g *greeting) observe(ctx context.Context, e walk.Event) {
 	}
 	delete(g.missing, e.Change.Addr)
 	if len(g.missing) == 0 {
-		g.done.Go(func() { g.at = experiment.Greet(ctx, g.lab, g.service) })
+		g.done.Go(func() { g.at = g.ask(ctx) })
 	}
 }
 
