@@ -22,7 +22,8 @@ other, and a column for each. With the image in the cache no root is needed.
 Nothing is left.`,
 		Example: `  lvslab conformance
   lvslab conformance --fuzz 500 --seed 7
-  lvslab conformance --kernel linux-image-cloud-amd64 --kernel linux-image-6.12-cloud-amd64
+  lvslab conformance --kernel linux-image-cloud-amd64 \
+      --kernel linux-image-6.12-cloud-amd64
   lvslab conformance --json | jq -r '.data.cases[]? | [.result, .case] | @tsv'`,
 		Args: exactly("no arguments", 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
