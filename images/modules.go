@@ -261,13 +261,18 @@ func parseModinfo(section []byte) *modInfo {
 	return info
 }
 
-// orderInstalled is the list of a kernel's tree as it is when installed: with
-// kernel/ before each, and .ko behind.
+// installed is a line of modules.order in a kernel's tree (DIR/NAME.o, until 6.2
+// kernel/DIR/NAME.ko) as it is when installed.
+func installed(line string) string {
+	line = strings.TrimPrefix(line, "kernel/")
+	return "kernel/" + strings.TrimSuffix(strings.TrimSuffix(line, ".o"), ".ko") + ".ko"
+}
+
+// orderInstalled is the whole list so.
 func orderInstalled(text []byte) []byte {
 	var b strings.Builder
 	for _, line := range strings.Fields(string(text)) {
-		line = strings.TrimPrefix(line, "kernel/")
-		fmt.Fprintf(&b, "kernel/%s.ko\n", strings.TrimSuffix(strings.TrimSuffix(line, ".o"), ".ko"))
+		fmt.Fprintln(&b, installed(line))
 	}
 	return []byte(b.String())
 }

@@ -134,9 +134,8 @@ func (k *kernelTree) scanAny() error {
 		return fmt.Errorf("read the kernel's modules: %w", err)
 	}
 	for _, line := range strings.Fields(string(text)) {
-		file := strings.TrimPrefix(line, "kernel/")
-		file = strings.TrimSuffix(strings.TrimSuffix(file, ".o"), ".ko") + ".ko" // .ko until 6.2
-		k.files[moduleName(file)] = "kernel/" + file
+		file := installed(line)
+		k.files[moduleName(file)] = file
 	}
 	return k.readBuiltin()
 }

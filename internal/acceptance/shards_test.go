@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
-	"github.com/lvslab/lvslab/internal/merge"
 	"github.com/lvslab/lvslab/internal/vmtest"
 )
 
@@ -46,10 +45,10 @@ func TestAccLongShards(t *testing.T) {
 		t.Fatalf("%d runs, of one result %d", n, len(whole.Runs()))
 	}
 	for i, r := range merged.Runs() {
-		if r.Factors[merge.HostFactor] != whole.Manifest().Host.Label() {
-			t.Errorf("%s was made on %q", r.RunID, r.Factors[merge.HostFactor])
+		if r.Factors[artifact.HostFactor] != whole.Manifest().Host.Label() {
+			t.Errorf("%s was made on %q", r.RunID, r.Factors[artifact.HostFactor])
 		}
-		delete(r.Factors, merge.HostFactor)
+		delete(r.Factors, artifact.HostFactor)
 		if a, b := counts(r), counts(whole.Runs()[i]); a != b {
 			t.Errorf("merged   %s\nin one go %s", a, b)
 		}

@@ -1,9 +1,6 @@
 package artifact
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Part is a result that another one was merged from.
 type Part struct {
@@ -18,6 +15,10 @@ type Part struct {
 	Timings Timings `json:"timings,omitzero"`
 }
 
+// HostFactor is the name of the column, in runs.csv of a merged result, that says
+// which machine a run was made on: [Host.Label].
+const HostFactor = "host"
+
 // PartManifest is where a merged result keeps the manifest of a part: 1-of-2.json
 // in [PartsDir].
 func PartManifest(shard string) string {
@@ -27,16 +28,3 @@ func PartManifest(shard string) string {
 // Sum returns the SHA-256 of the manifest as it was read, in hex, "" when there was
 // none.
 func (a *Artifact) Sum() string { return a.sum }
-
-// ShareOf reads a share of blocks, "i/n": the i-th of n, both from 1. "" is all of
-// them, 1/1.
-func ShareOf(text string) (i, n int, err error) {
-	if text == "" {
-		return 1, 1, nil
-	}
-	var rest string
-	if got, _ := fmt.Sscanf(text, "%d/%d%s", &i, &n, &rest); got != 2 || i < 1 || i > n || fmt.Sprintf("%d/%d", i, n) != text {
-		return 0, 0, fmt.Errorf("a share is i/n, the i-th of n, as 1/2; got %q", text)
-	}
-	return i, n, nil
-}

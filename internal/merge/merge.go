@@ -16,10 +16,6 @@ import (
 	"github.com/lvslab/lvslab/internal/diag"
 )
 
-// HostFactor is the name of the column that says which machine a run was made on:
-// [artifact.Host.Label].
-const HostFactor = "host"
-
 // ErrUnfit is the cause when results are not shares of one study.
 var ErrUnfit = errors.New("these results are not the shares of one study")
 
@@ -35,8 +31,9 @@ type Whole struct {
 	Backends []artifact.BackendRow
 	Plan     []byte // plan.json
 
-	parts []*artifact.Artifact          // in the order of their shares
-	owner map[string]*artifact.Artifact // run id → the part that has it
+	parts []*artifact.Artifact             // in the order of their shares
+	owner map[string]*artifact.Artifact    // run id → the part that has it
+	rows  map[string][]artifact.BackendRow // run id → its rows
 }
 
 // Join puts sealed results together. Times and sessions stay with each machine; what
@@ -55,9 +52,9 @@ func Join(ctx context.Context, parts []*artifact.Artifact) (*Whole, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Whole{parts: ordered, owner: map[string]*artifact.Artifact{}, Factors: append(slices.Clone(parts[0].Factors()), HostFactor)}
-	if slices.Contains(parts[0].Factors(), HostFactor) {
-		return nil, unfit("A factor has the name of the column of machines", "Give the factor another name.", "%s has a factor %q", parts[0].Dir(), HostFactor)
+	w := &Whole{parts: ordered, owner: map[string]*artifact.Artifact{}, rows: map[string][]artifact.BackendRow{}, Factors: append(slices.Clone(parts[0].Factors()), artifact.HostFactor)}
+	if slices.Contains(parts[0].Factors(), artifact.HostFactor) {
+		return nil, unfit("A factor has the name of the column of machines", "Give the factor another name.", "%s has a factor %q", parts[0].Dir(), artifact.HostFactor)
 	}
 	if err := w.plan(); err != nil {
 		return nil, err
@@ -96,21 +93,21 @@ func sound(ctx context.Context, p *artifact.Artifact) error {
 func allShares(parts []*artifact.Artifact) ([]*artifact.Artifact, error) {
 	var have []*artifact.Artifact
 	for _, p := range parts {
-		i, n, err := artifact.ShareOf(p.Manifest().Shard)
+		share, err := artifact.ParseShare(p.Manifest().Shard)
 		if err != nil {
 			return nil, fmt.Errorf("result %s: %w", p.Dir(), err)
 		}
 		if have == nil {
-			have = make([]*artifact.Artifact, n)
+			have = make([]*artifact.Artifact, share.N)
 		}
-		if n != len(have) {
+		if share.N != len(have) {
 			return nil, unfit("The study was shared out in two ways", "Merge results that --shard made with the same number of shares.",
 				"%s is share %s, %s is share %s", parts[0].Dir(), parts[0].Manifest().Shard, p.Dir(), p.Manifest().Shard)
 		}
-		if other := have[i-1]; other != nil {
+		if other := have[share.I-1]; other != nil {
 			return nil, unfit("A share is there twice", "Name one result for each share.", "%s and %s are both share %s", other.Dir(), p.Dir(), p.Manifest().Shard)
 		}
-		have[i-1] = p
+		have[share.I-1] = p
 	}
 	missing := ""
 	for i, p := range have {
@@ -127,7 +124,6 @@ func allShares(parts []*artifact.Artifact) ([]*artifact.Artifact, error) {
 // collect gathers the rows of all parts in the order of the study, and checks that
 // they are the runs that were planned, each once.
 func (w *Whole) collect() error {
-	rows := map[string][]artifact.BackendRow{}
 	for _, p := range w.parts {
 		host := p.Manifest().Host.Label()
 		for _, r := range p.Runs() {
@@ -138,18 +134,18 @@ func (w *Whole) collect() error {
 			w.Runs = append(w.Runs, withHost(r, host))
 		}
 		for _, b := range p.Backends() {
-			rows[b.RunID] = append(rows[b.RunID], b)
+			w.rows[b.RunID] = append(w.rows[b.RunID], b)
 		}
 	}
 	slices.SortFunc(w.Runs, func(a, b artifact.Run) int { return a.Order - b.Order })
 	for _, r := range w.Runs {
-		w.Backends = append(w.Backends, rows[r.RunID]...)
+		w.Backends = append(w.Backends, w.rows[r.RunID]...)
 	}
 	return nil
 }
 
 func withHost(r artifact.Run, host string) artifact.Run {
-	factors := map[string]string{HostFactor: host}
+	factors := map[string]string{artifact.HostFactor: host}
 	for name, v := range r.Factors {
 		factors[name] = v
 	}
@@ -165,10 +161,6 @@ func (w *Whole) Write(ctx context.Context, out *artifact.Writer) error {
 	if err := errors.Join(out.SetPlan(w.Plan), out.SetFactors(w.Factors)); err != nil {
 		return err
 	}
-	rows := map[string][]artifact.BackendRow{}
-	for _, b := range w.Backends {
-		rows[b.RunID] = append(rows[b.RunID], b)
-	}
 	for _, r := range w.Runs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -178,7 +170,7 @@ func (w *Whole) Write(ctx context.Context, out *artifact.Writer) error {
 			err = each(filepath.Join(w.owner[r.RunID].Dir(), artifact.RawDir, r.RunID), dir.WriteFile)
 		}
 		if err == nil {
-			err = out.AddRun(r, rows[r.RunID])
+			err = out.AddRun(r, w.rows[r.RunID])
 		}
 		if err != nil {
 			return err

@@ -136,14 +136,14 @@ func TestSharesAreTheWhole(t *testing.T) {
 		t.Errorf("verify finds:\n%s", p)
 	}
 	got := open(t, dir)
-	if !slices.Equal(got.Factors(), []string{"scheduler", HostFactor}) {
+	if !slices.Equal(got.Factors(), []string{"scheduler", artifact.HostFactor}) {
 		t.Errorf("factors %q", got.Factors())
 	}
 	for i, r := range got.Runs() {
-		if host := strings.Repeat(fmt.Sprint(r.Block), 8); r.Factors[HostFactor] != host {
-			t.Errorf("run %s was made on %s, got %s", r.RunID, host, r.Factors[HostFactor])
+		if host := strings.Repeat(fmt.Sprint(r.Block), 8); r.Factors[artifact.HostFactor] != host {
+			t.Errorf("run %s was made on %s, got %s", r.RunID, host, r.Factors[artifact.HostFactor])
 		}
-		delete(r.Factors, HostFactor)
+		delete(r.Factors, artifact.HostFactor)
 		if a, b := fmt.Sprintf("%+v", shown(r)), fmt.Sprintf("%+v", shown(want.Runs()[i])); a != b {
 			t.Errorf("got  %s\nwant %s", a, b)
 		}
@@ -297,7 +297,7 @@ func TestMergedIsVerified(t *testing.T) {
 		change func(*Whole)
 		want   string
 	}{
-		{"machine", func(w *Whole) { w.Runs[0].Factors[HostFactor] = "22222222" }, "parts: runs.csv, 01-01-rr: factor_host is 22222222, its part was made on 11111111"},
+		{"machine", func(w *Whole) { w.Runs[0].Factors[artifact.HostFactor] = "22222222" }, "parts: runs.csv, 01-01-rr: factor_host is 22222222, its part was made on 11111111"},
 		{"part", func(w *Whole) { w.Manifest.Parts[1].Manifest = strings.Repeat("0", 64) }, "parts: parts/2-of-2.json: is not the manifest that was merged"},
 		{"machine of a part", func(w *Whole) { w.Manifest.Parts[1].Host.Cores = 9 }, "parts: parts/2-of-2.json: is of another study, share or machine"},
 		{"raw data", func(w *Whole) { w.owner["01-01-rr"] = fake(t, w.owner["01-01-rr"]) }, "parts: raw/01-01-rr/queries.csv: is not what the part was sealed with"},

@@ -77,7 +77,7 @@ func (w *Whole) plan() error {
 
 // carriedOut compares a share's runs with its plan.
 func carriedOut(part *artifact.Artifact, p planned) error {
-	i, n, err := artifact.ShareOf(part.Manifest().Shard)
+	share, err := artifact.ParseShare(part.Manifest().Shard)
 	if err != nil {
 		return fmt.Errorf("result %s: %w", part.Dir(), err)
 	}
@@ -90,7 +90,7 @@ func carriedOut(part *artifact.Artifact, p planned) error {
 		if err := json.Unmarshal(raw, &t); err != nil {
 			return fmt.Errorf("%s of %s: %w", artifact.PlanFile, part.Dir(), err)
 		}
-		if (t.Block-1)%n != i-1 {
+		if !share.Has(t.Block) {
 			continue
 		}
 		if !have[t.RunID] {

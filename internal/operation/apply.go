@@ -163,7 +163,7 @@ func (s *Settings) prepareStudy(st *study, o ApplyOptions) (*applying, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, o.Shard.someBlock(list.trials)
+	return a, someBlock(o.Shard, list.trials)
 }
 
 // carryOut is the story of an apply under the lab's lock.

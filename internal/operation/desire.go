@@ -62,8 +62,7 @@ func (st *study) trials(images []string, accelerator string) (trialList, error) 
 
 // lay is [study.lay] with this apply's images and accelerator.
 func (a *applying) lay(f foundation) (trialList, error) {
-	list, err := a.study.lay(a.digests(), string(a.accel), f)
-	return list, err
+	return a.study.lay(a.digests(), string(a.accel), f)
 }
 
 // lay expands all experiments upon what is there already.

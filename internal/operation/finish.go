@@ -71,7 +71,7 @@ func (a *applying) evaluation(w *artifact.Writer, sealed string) (evaluation, er
 		return e, err
 	}
 	e.Conclusion, e.problems = a.study.config.Conclude(a.study.skeleton, a.study.topology, results(a.study.topology, e.runs, e.rows))
-	e.exit = a.judge(e.Conclusion, e.runs, e.problems.HasErrors())
+	e.exit = exitOf(e.Conclusion, e.runs, e.problems.HasErrors())
 	return e, nil
 }
 
@@ -127,8 +127,8 @@ func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow) 
 	return out
 }
 
-// judge finds the exit code: broken measurements win over failed checks.
-func (a *applying) judge(c lang.Conclusion, runs []artifact.Run, failed bool) Exit {
+// exitOf finds the exit code: broken measurements win over failed checks.
+func exitOf(c lang.Conclusion, runs []artifact.Run, failed bool) Exit {
 	exit := ExitDone
 	if failed {
 		exit = ExitError

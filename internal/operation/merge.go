@@ -76,7 +76,7 @@ func (s *Settings) judged(w *merge.Whole) (in report.Input, exit Exit, problem e
 		in.Checks = append(in.Checks, report.Check{Name: check.Name, Passed: check.Passed, Message: check.Message})
 	}
 	problem = errors.Join(problem, err)
-	exit = (&applying{}).judge(c, w.Runs, problem != nil)
+	exit = exitOf(c, w.Runs, problem != nil)
 	in.Manifest.Outcome, in.Manifest.ExitCode = outcome(exit), int(exit)
 	return in, exit, problem
 }

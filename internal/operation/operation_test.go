@@ -46,8 +46,7 @@ func TestJudge(t *testing.T) {
 		{"broken counts win", []lang.CheckResult{failed}, []artifact.Run{good, broken}, false, ExitBroken},
 		{"a check that can't be evaluated", nil, []artifact.Run{good}, true, ExitError},
 	} {
-		a := &applying{}
-		if got := a.judge(lang.Conclusion{Checks: c.checks}, c.runs, c.failed); got != c.want {
+		if got := exitOf(lang.Conclusion{Checks: c.checks}, c.runs, c.failed); got != c.want {
 			t.Errorf("%s: exit %d, want %d", c.name, got, c.want)
 		}
 	}

@@ -147,7 +147,7 @@ func (a *applying) addTo(sealed string) error {
 		a.todo, a.result = nil, sealed
 		return nil
 	}
-	if a.opts.Shard.of > 0 {
+	if !a.opts.Shard.All() {
 		a.anew(sealed, missing, "blocks are not added to a share")
 		return nil
 	}
@@ -232,7 +232,7 @@ func (a *applying) unsealed() bool { return a.unfinished != nil && len(a.todo) =
 // trialsLine says how many runs are pending, and of what they become a part.
 func (a *applying) trialsLine() string {
 	pending, all := count(len(a.todo), "run"), count(len(a.mine(a.list.trials)), "run")
-	if a.opts.Shard.of > 0 {
+	if !a.opts.Shard.All() {
 		all += fmt.Sprintf(" of share %s", a.opts.Shard)
 	}
 	switch {
@@ -242,11 +242,11 @@ func (a *applying) trialsLine() string {
 		return fmt.Sprintf("Trials: %d of %s pending, continuing %s.", len(a.todo), all, shownPath(a.unfinished.Dir()))
 	case a.parent != nil:
 		return fmt.Sprintf("Trials: %s pending, added to the %d of %s.", pending, len(a.parent.Runs()), shownPath(a.parent.Dir()))
-	case len(a.todo) > 0 && a.opts.Shard.of > 0:
+	case len(a.todo) > 0 && !a.opts.Shard.All():
 		return fmt.Sprintf("Trials: %s pending, share %s of the study's %d.", pending, a.opts.Shard, len(a.list.trials))
 	case len(a.todo) > 0:
 		return "Trials: " + pending + " pending."
-	case a.result != "" && a.opts.Shard.of > 0:
+	case a.result != "" && !a.opts.Shard.All():
 		return fmt.Sprintf("Trials: none, share %s of the study is complete in %s.", a.opts.Shard, shownPath(a.result))
 	case a.result != "":
 		return fmt.Sprintf("Trials: none, the study is complete in %s.", shownPath(a.result))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/lang"
 )
 
@@ -89,12 +90,12 @@ type Confirm func(ctx context.Context, question string) (bool, error)
 // Choices are the flags that plan and apply share: what is planned follows from
 // them, so a saved plan keeps them.
 type Choices struct {
-	Keep    bool        `json:"keep,omitempty"`
-	Fresh   bool        `json:"fresh,omitempty"`
-	Results string      `json:"results"`
-	Shard   Shard       `json:"shard,omitzero"`
-	Target  []addr.Noun `json:"target,omitempty"`
-	Replace []addr.Noun `json:"replace,omitempty"`
+	Keep    bool           `json:"keep,omitempty"`
+	Fresh   bool           `json:"fresh,omitempty"`
+	Results string         `json:"results"`
+	Shard   artifact.Share `json:"shard,omitzero"`
+	Target  []addr.Noun    `json:"target,omitempty"`
+	Replace []addr.Noun    `json:"replace,omitempty"`
 	// Boot, when not "", is [BootCold] or [BootRestore] and holds for all machines.
 	Boot string `json:"boot,omitempty"`
 	// RefreshOnly looks at what exists and changes nothing but the state.

@@ -16,33 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
-	"github.com/lvslab/lvslab/internal/merge"
 )
-
-func TestParseShard(t *testing.T) {
-	for _, good := range []string{"1/1", "2/3", "10/10"} {
-		if s, err := ParseShard(good); err != nil || s.String() != good {
-			t.Errorf("%s: %v, %v", good, s, err)
-		}
-	}
-	for _, bad := range []string{"0/2", "3/2", "1", "1/", "/2", "1/2/3", "-1/2", "01/2", "+1/2", "1/2 ", "a/b"} {
-		if s, err := ParseShard(bad); err == nil || !strings.Contains(err.Error(), "a share is i/n") {
-			t.Errorf("%q: %v, %v", bad, s, err)
-		}
-	}
-	if s, err := ParseShard(""); err != nil || s != (Shard{}) || !s.has(7) {
-		t.Errorf("all: %v, %v", s, err)
-	}
-	var kept struct {
-		Shard Shard `json:"shard,omitzero"`
-	}
-	if err := json.Unmarshal([]byte(`{"shard":"2/3"}`), &kept); err != nil || kept.Shard != (Shard{2, 3}) {
-		t.Errorf("%v, %v", kept, err)
-	}
-	if text, err := json.Marshal(kept); err != nil || string(text) != `{"shard":"2/3"}` {
-		t.Errorf("%s, %v", text, err)
-	}
-}
 
 // Every block belongs to one share, and a share has blocks unless there are fewer
 // of them than shares.
@@ -55,15 +29,15 @@ func TestSharesPart(t *testing.T) {
 		}
 		seen := map[int]int{}
 		for i := 1; i <= n; i++ {
-			s := Shard{i, n}
+			s := artifact.Share{I: i, N: n}
 			has := 0
 			for _, x := range trials {
-				if s.has(x.Block) {
+				if s.Has(x.Block) {
 					seen[x.Block]++
 					has++
 				}
 			}
-			if err := s.someBlock(trials); (err == nil) != (has > 0) || (has == 0) != (i > blocks) {
+			if err := someBlock(s, trials); (err == nil) != (has > 0) || (has == 0) != (i > blocks) {
 				t.Fatalf("share %s of %d blocks has %d: %v", s, blocks, has, err)
 			}
 		}
@@ -122,7 +96,7 @@ func TestSharesMerged(t *testing.T) {
 	}
 	got := sound(t, said.artifact)
 	for _, r := range got.Runs() {
-		delete(r.Factors, merge.HostFactor)
+		delete(r.Factors, artifact.HostFactor)
 	}
 	if identity(got) != identity(want) || !slices.Equal(got.Manifest().RunOrder, want.Manifest().RunOrder) {
 		t.Errorf("got\n%s\nwant\n%s", identity(got), identity(want))
@@ -221,12 +195,12 @@ func TestShareWithoutBlocks(t *testing.T) {
 	s := settings(t)
 	s.Variables = []Variable{{Name: "iterations", Value: "2"}}
 	var o ApplyOptions
-	o.Shard = Shard{3, 3}
+	o.Shard = artifact.Share{I: 3, N: 3}
 	_, err := s.prepare("builtin:lvs-tun-dns", o)
 	if d := diag.From(err); len(d) != 1 || d[0].Summary != "A share without blocks" || !strings.Contains(d[0].Detail, "--shard 3/3: the study has 2 blocks") {
 		t.Errorf("%v", err)
 	}
-	o.Shard = Shard{2, 2}
+	o.Shard = artifact.Share{I: 2, N: 2}
 	if _, err := s.prepare("builtin:lvs-tun-dns", o); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/lvslab/lvslab/internal/artifact"
@@ -117,59 +118,21 @@ func places(list []Treatment, runs []artifact.Run, rows map[string][]artifact.Ba
 			}
 		}
 		t.Places = placeShares(mine, rows)
-		t.ByPlace = decisionsByPlace(mine, rows)
+		t.ByPlace = decisionsBy(mine, rows, 0, placeOf)
 	}
 }
+
+// placeOf is the part that a row has in what goes by place of the list.
+func placeOf(b artifact.BackendRow) int { return b.Position }
 
 func placeShares(runs []artifact.Run, rows map[string][]artifact.BackendRow) []PlaceShare {
-	var shares [][]float64
-	var sums []int
-	total := 0
-	for _, r := range runs {
-		inRun := 0
-		for _, b := range rows[r.RunID] {
-			for b.Position >= len(sums) {
-				shares, sums = append(shares, nil), append(sums, 0)
-			}
-			inRun += b.AnswersOK
-			sums[b.Position] += b.AnswersOK
-		}
-		total += inRun
-		for _, b := range rows[r.RunID] {
-			if inRun > 0 {
-				shares[b.Position] = append(shares[b.Position], float64(b.AnswersOK)/float64(inRun))
-			}
-		}
-	}
 	var out []PlaceShare
-	for p, list := range shares {
-		if r := rangeOf(list); r != nil {
-			out = append(out, PlaceShare{p, r.Min, float64(sums[p]) / float64(total), r.Max})
-		}
+	shares := sharesBy(runs, rows, placeOf)
+	for _, p := range slices.Sorted(maps.Keys(shares)) {
+		s := shares[p]
+		out = append(out, PlaceShare{p, s.Min, s.Mean, s.Max})
 	}
 	return out
-}
-
-// decisionsByPlace is what [byBackend] is, by place of the list.
-func decisionsByPlace(runs []artifact.Run, rows map[string][]artifact.BackendRow) *Decisions {
-	var d Decisions
-	for _, r := range runs {
-		if len(rows[r.RunID]) == 0 || slices.ContainsFunc(rows[r.RunID], func(b artifact.BackendRow) bool { return b.PlannedDecisions == nil }) {
-			continue
-		}
-		d.Runs++
-		for _, b := range rows[r.RunID] {
-			for b.Position >= len(d.Planned) {
-				d.Planned, d.Counted = append(d.Planned, 0), append(d.Counted, 0)
-			}
-			d.Planned[b.Position] += int64(*b.PlannedDecisions)
-			d.Counted[b.Position] += b.IPVSConnsDelta
-		}
-	}
-	if d.Runs == 0 {
-		return nil
-	}
-	return &d
 }
 
 // listed are the treatments that used the list, where shares go by place; else all.

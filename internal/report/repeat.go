@@ -73,28 +73,6 @@ func (s Summary) repeat() []Pointer {
 	return list
 }
 
-// byBackend is what the model of IPVS planned for each backend and what the kernel
-// did, over the valid runs that have a plan; nil without such a run. Which backend
-// they are is told by the order of backends.
-func byBackend(backends []string, runs []artifact.Run, rows map[string][]artifact.BackendRow) *Decisions {
-	d := Decisions{Planned: make([]int64, len(backends)), Counted: make([]int64, len(backends))}
-	for _, r := range runs {
-		if !r.Valid || r.PastLVS() || len(rows[r.RunID]) == 0 || slices.ContainsFunc(rows[r.RunID], func(b artifact.BackendRow) bool { return b.PlannedDecisions == nil }) {
-			continue
-		}
-		d.Runs++
-		for _, b := range rows[r.RunID] {
-			i := slices.Index(backends, b.Backend)
-			d.Planned[i] += int64(*b.PlannedDecisions)
-			d.Counted[i] += b.IPVSConnsDelta
-		}
-	}
-	if d.Runs == 0 {
-		return nil
-	}
-	return &d
-}
-
 // Decisions are the scheduler's choices of a treatment by backend, in the order of
 // Backends: what the model planned, and what IPVS counted.
 type Decisions struct {

@@ -24,13 +24,13 @@ func sharesOf(parts []artifact.Part, runs []artifact.Run) []ShareOfBlocks {
 	var out []ShareOfBlocks
 	for _, p := range parts {
 		s := ShareOfBlocks{Shard: p.Shard, Result: p.Result, Host: orUnknown(p.Host.String()), HostKernel: p.HostKernel}
-		i, n, err := artifact.ShareOf(p.Shard)
+		share, err := artifact.ParseShare(p.Shard)
 		if err != nil {
 			continue // the result's check says so
 		}
 		var times []float64
 		for _, r := range runs {
-			if (r.Block-1)%n != i-1 {
+			if !share.Has(r.Block) {
 				continue
 			}
 			s.Runs++

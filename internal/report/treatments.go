@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/artifact"
@@ -108,8 +109,7 @@ func treatment(id string, backends []string, runs []artifact.Run, rows map[strin
 	t := Treatment{ID: id, Runs: len(runs), Points: []Point{}, Shares: []Share{}}
 	var ports, decisions, jain, batch, p50 []float64
 	flags, excluded := map[string]int{}, map[string]int{}
-	shares := map[string][]float64{}
-	sums, total := map[string]int{}, 0
+	var valid []artifact.Run
 	for _, r := range runs {
 		t.Points = append(t.Points, pointOf(r, rows[r.RunID]))
 		if !r.Valid {
@@ -119,6 +119,7 @@ func treatment(id string, backends []string, runs []artifact.Run, rows map[strin
 			continue
 		}
 		t.ValidRuns++
+		valid = append(valid, r)
 		t.QueriesPlanned += r.QueriesPlanned
 		t.AnswersOK += r.AnswersOK
 		t.Unanswered += r.Unanswered
@@ -132,27 +133,18 @@ func treatment(id string, backends []string, runs []artifact.Run, rows map[strin
 		for _, f := range r.OutcomeFlags {
 			flags[f]++
 		}
-		inRun := 0
-		for _, b := range rows[r.RunID] {
-			inRun += b.AnswersOK
-			sums[b.Backend] += b.AnswersOK
-		}
-		total += inRun
-		for _, b := range rows[r.RunID] {
-			if inRun > 0 {
-				shares[b.Backend] = append(shares[b.Backend], float64(b.AnswersOK)/float64(inRun))
-			}
-		}
 	}
 	t.SourcePorts, t.Decisions, t.Jain = rangeOf(ports), rangeOf(decisions), rangeOf(jain)
 	if len(decisions) != t.ValidRuns {
 		t.Decisions = nil // not known in some run
 	}
-	t.ByBackend = byBackend(backends, runs, rows)
+	t.ByBackend = decisionsBy(valid, rows, len(backends), func(b artifact.BackendRow) int { return slices.Index(backends, b.Backend) })
 	t.BatchS, t.LatencyP50S = distOf(batch), distOf(p50)
+	shares := sharesBy(valid, rows, func(b artifact.BackendRow) string { return b.Backend })
 	for _, b := range backends {
-		if r := rangeOf(shares[b]); r != nil {
-			t.Shares = append(t.Shares, Share{b, r.Min, float64(sums[b]) / float64(total), r.Max})
+		if s, ok := shares[b]; ok {
+			s.Backend = b
+			t.Shares = append(t.Shares, s)
 		}
 	}
 	t.Flags, t.Excluded = flagsOf(flags), flagsOf(excluded)

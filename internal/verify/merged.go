@@ -17,11 +17,11 @@ func checkMerged(a *artifact.Artifact) Check {
 	c := Check{Name: "parts", What: "runs and raw data against the manifests of the results that were merged", Unit: "files"}
 	blocks(&c, a.Runs(), true)
 	m := a.Manifest()
-	parts := map[int]artifact.Manifest{} // by share, from 0
+	parts := map[artifact.Share]artifact.Manifest{}
 	for _, p := range m.Parts {
 		name := artifact.PartManifest(p.Shard)
-		i, n, err := artifact.ShareOf(p.Shard)
-		if err != nil || n != len(m.Parts) {
+		share, err := artifact.ParseShare(p.Shard)
+		if err != nil || share.N != len(m.Parts) {
 			c.fail(artifact.ManifestFile, "", "a part is share %q of %d", p.Shard, len(m.Parts))
 			continue
 		}
@@ -43,19 +43,29 @@ func checkMerged(a *artifact.Artifact) Check {
 		if part.Study != m.Study || part.Shard != p.Shard || part.Host != p.Host {
 			c.fail(name, "", "is of another study, share or machine than %s says", artifact.ManifestFile)
 		}
-		parts[i-1] = part
+		parts[share] = part
 	}
 	for _, r := range a.Runs() {
-		part, known := parts[(r.Block-1)%len(m.Parts)]
+		part, known := partOf(parts, r.Block)
 		if !known {
 			continue // said above
 		}
-		if got, want := r.Factors["host"], part.Host.Label(); got != want {
+		if got, want := r.Factors[artifact.HostFactor], part.Host.Label(); got != want {
 			c.fail(artifact.RunsFile, r.RunID, "factor_host is %s, its part was made on %s", got, want)
 		}
 		compareRaw(&c, m.Files, part.Files, artifact.RawDir+"/"+r.RunID+"/")
 	}
 	return c
+}
+
+// partOf returns the part whose share has a block.
+func partOf(parts map[artifact.Share]artifact.Manifest, block int) (artifact.Manifest, bool) {
+	for share, m := range parts {
+		if share.Has(block) {
+			return m, true
+		}
+	}
+	return artifact.Manifest{}, false
 }
 
 // compareRaw compares the checksums of a run's raw data with those of the part.

@@ -36,14 +36,13 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial, sourcePorts) {
 	if m := a.Manifest(); m.Study != "" && p.Study.Study != m.Study {
 		c.fail(artifact.PlanFile, "", "is of study %.12s, the manifest of %.12s", p.Study.Study, m.Study)
 	}
-	share, of, err := artifact.ShareOf(a.Manifest().Shard)
+	share, err := artifact.ParseShare(a.Manifest().Shard)
 	if err != nil {
 		c.fail(artifact.ManifestFile, "", "shard: %v", err)
-		share, of = 1, 1
 	}
 	mine := 0
 	for _, t := range planned {
-		if (t.Block-1)%of == share-1 {
+		if share.Has(t.Block) {
 			mine++
 		}
 	}
@@ -63,8 +62,8 @@ func checkPlan(a *artifact.Artifact) (Check, map[string]trial, sourcePorts) {
 		differ("experiment", r.Experiment, t.Experiment)
 		differ("treatment_id", r.TreatmentID, t.Treatment.ID)
 		differ("block", r.Block, t.Block)
-		if (r.Block-1)%of != share-1 {
-			c.fail(artifact.RunsFile, r.RunID, "block %d is not of share %d/%d", r.Block, share, of)
+		if !share.Has(r.Block) {
+			c.fail(artifact.RunsFile, r.RunID, "block %d is not of share %s", r.Block, share)
 		}
 		differ("order", r.Order, t.Order)
 		differ("prev_treatment", r.PrevTreatment, t.PrevTreatment)
