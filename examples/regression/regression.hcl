@@ -73,8 +73,9 @@ experiment "schedulers" {
   seed       = 2026
   factor "scheduler" { values = ["rr", "wrr", "wlc", "sh", "mh", "sed"] }
   load "lvslab" {
-    queries = 300
-    sockets = 5 # of each of the 8 addresses: more at once overflow the queue of a backend that gets all
+    queries = 400 # ten for each port: what a backend answers is decided by its ports alone
+    sockets = 5   # of each of the 8 addresses
+    window  = 1   # one after the other: port after port, and no queue overflows
   }
 }
 

@@ -18,7 +18,11 @@ here=$(dirname "$0")
 study() {
 	kernel=${2%%,*} modules=
 	[ "$kernel" = "$2" ] || modules=${2#*,}
-	"$lvslab" apply --auto-approve -var "kernel=$kernel" -var "modules=$modules" --results "$results/$1" "$here/regression.hcl"
+	code=0
+	"$lvslab" apply --auto-approve -var "kernel=$kernel" -var "modules=$modules" --results "$results/$1" "$here/regression.hcl" || code=$?
+	# 3: a check failed. A query that a backend's queue drops has been decided on
+	# before, and it is decisions that are compared.
+	case $code in 0 | 3) ;; *) exit "$code" ;; esac
 }
 
 study old "$old"
