@@ -164,6 +164,7 @@ func (a *applying) create(ctx context.Context) error {
 	done := a.making(progress.cameUp, func(string, *proto.Enrolled) { progress.enrolledOne() })
 	res := walk.Run(ctx, a.changes, walk.Options{
 		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.parallelism(),
+		Aside: a.greeting.notOnItsWay,
 		Abort: a.Abort, Observe: func(e walk.Event) { progress.observe(e); a.greeting.observe(ctx, e) },
 	})
 	done()

@@ -20,6 +20,7 @@ import (
 type greeting struct {
 	ask func(context.Context) time.Time // returns when it was answered
 
+	aside   map[addr.Noun]bool // what is not on the way
 	mu      sync.Mutex
 	missing map[addr.Resource]bool // on the way of the query, not yet configured
 	done    sync.WaitGroup
@@ -37,10 +38,10 @@ func (a *applying) newGreeting() *greeting {
 	g := &greeting{missing: map[addr.Resource]bool{}, ask: func(ctx context.Context) time.Time {
 		return experiment.Greet(ctx, a.lab(), svc.Noun)
 	}}
-	aside := beside(t, svc.RealServers[0].Backend)
+	g.aside = beside(t, svc.RealServers[0].Backend)
 	for _, c := range a.changes.Changes {
 		made := c.Action == provider.Create || c.Action == provider.Replace || c.Action == provider.Update
-		if made && !aside[c.Addr.Noun] {
+		if made && !g.aside[c.Addr.Noun] {
 			g.missing[c.Addr] = true
 		}
 	}
@@ -83,6 +84,12 @@ func beside(t *lang.Topology, backend addr.Noun) map[addr.Noun]bool {
 		}
 	}
 	return out
+}
+
+// notOnItsWay reports whether a change is for later: a setting of a guest that
+// the first query does not pass. All machines come up together.
+func (g *greeting) notOnItsWay(c plan.Change) bool {
+	return g != nil && g.aside[c.Addr.Noun] && c.Want != nil && !c.Want.Within.IsZero()
 }
 
 // observe hears what the walk has done, and sends the query when its way is whole.

@@ -31,7 +31,13 @@ func TestGreetingWaitsForItsWayOnly(t *testing.T) {
 		did(c, walk.Started)
 		if s := c.Addr.String(); strings.Contains(s, "ns[1]") || strings.Contains(s, "ns[2]") {
 			beside = append(beside, s)
+			if guest := !c.Want.Within.IsZero(); g.notOnItsWay(c) != guest {
+				t.Errorf("%s may come last: %v, of a guest: %v", s, !guest, guest)
+			}
 			continue
+		}
+		if g.notOnItsWay(c) {
+			t.Errorf("%s is on the way and may come last", c.Addr)
 		}
 		way = append(way, c.Addr.String())
 	}

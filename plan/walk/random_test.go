@@ -56,6 +56,15 @@ func randomPegs(t *rapid.T) []provider.Resource {
 	return out
 }
 
+// randomAside draws what may come last.
+func randomAside(t *rapid.T, n int) func(plan.Change) bool {
+	aside := map[addr.Resource]bool{}
+	for i := range n {
+		aside[at(fmt.Sprintf("backend.m%d/box", i))] = rapid.Bool().Draw(t, "aside")
+	}
+	return func(c plan.Change) bool { return aside[c.Addr] }
+}
+
 // For any two labs after each other and any failing calls: the order holds, what
 // was skipped has a failed cause that it needs, nothing is lost from the
 // records, and once the faults are over the lab converges and can be destroyed.
@@ -64,6 +73,7 @@ func TestAnyWalk(t *testing.T) {
 		b := newBenchIn(t, fake.InMemory())
 		b.opt.Parallelism = rapid.IntRange(1, 4).Draw(t, "parallelism")
 		n := rapid.IntRange(1, 7).Draw(t, "n")
+		b.opt.Aside = randomAside(t, n)
 		for range 2 {
 			wanted := randomLab(t, n)
 			for range rapid.IntRange(0, 2).Draw(t, "faults") {

@@ -55,6 +55,9 @@ type Options struct {
 	// Abort, when it ends, cancels the calls in flight; nil = never. The walk's
 	// own context only keeps further ones from being begun.
 	Abort context.Context
+	// Aside names what may come last: its steps are begun when all others are
+	// settled, except those that others need. It may be nil.
+	Aside func(plan.Change) bool
 	// Observe is told of everything that happens, one event at a time. It may be nil.
 	Observe func(Event)
 }

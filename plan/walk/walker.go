@@ -19,6 +19,9 @@ type walker struct {
 	settled map[step]bool // done, failed, skipped or not begun
 	results chan outcome
 	room    int // how many of the steps that come first are not settled
+	aside   map[step]bool
+	held    []step // of these, what is ready but for the others
+	others  int    // not aside and not settled
 	running int
 	stopped bool
 }
@@ -43,9 +46,10 @@ func (w *walker) run(ctx context.Context) Result {
 			w.open[n]++
 		}
 	}
+	w.putAside()
 	for _, n := range w.graph.Nodes() {
 		if w.open[n] == 0 {
-			w.ready = append(w.ready, n)
+			w.enqueue(n)
 		}
 	}
 	w.stopped = ctx.Err() != nil
@@ -116,6 +120,11 @@ func (w *walker) settle(o outcome) {
 // mark notes that a step needs no more attention, however it ended.
 func (w *walker) mark(n step) {
 	w.settled[n] = true
+	if !w.aside[n] {
+		if w.others--; w.others == 0 {
+			w.ready, w.held = append(w.ready, w.held...), nil
+		}
+	}
 	if !w.first[n] {
 		return
 	}
@@ -129,7 +138,7 @@ func (w *walker) mark(n step) {
 // release takes away one of the things that a step waits for.
 func (w *walker) release(n step) {
 	if w.open[n]--; w.open[n] == 0 && !w.settled[n] {
-		w.ready = append(w.ready, n)
+		w.enqueue(n)
 	}
 }
 
