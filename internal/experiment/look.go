@@ -99,7 +99,7 @@ func (p *prover) whoHas(ctx context.Context, v *symptom.VIP) error {
 		}
 		return false
 	}
-	if v.OnLink = near(v.Address); !v.OnLink {
+	if v.OnLink = near(v.Address) && v.Address.Is4(); !v.OnLink { // ARP is IPv4's
 		return nil
 	}
 	ask := proto.ARPAskSpec{Dev: c.device, From: c.addresses[0], Address: v.Address}

@@ -264,9 +264,9 @@ func (r *reader) parseAddress(arg, s string) netip.Addr {
 	case err != nil && hasPrefixLength(s):
 		r.complain(arg, "Not an address", "Leave the prefix length out: it follows from the network.", "%s of %s is %q.", arg, r.owner(arg), s)
 	case err != nil:
-		r.complain(arg, "Not an address", "Write an IPv4 address, for example 198.18.0.20.", "%s of %s is %q.", arg, r.owner(arg), s)
-	case !a.Is4():
-		r.complain(arg, "No IPv6 yet", "Write an IPv4 address.", "%s of %s is %s; this version speaks IPv4 only.", arg, r.owner(arg), s)
+		r.complain(arg, "Not an address", "Write an address, for example 198.18.0.20 or fd00:18::20.", "%s of %s is %q.", arg, r.owner(arg), s)
+	case a.Is4In6() || a.Zone() != "":
+		r.complain(arg, "Not an address", "Write it plainly, without a zone, and IPv4 as IPv4.", "%s of %s is %q.", arg, r.owner(arg), s)
 	default:
 		return a
 	}

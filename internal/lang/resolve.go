@@ -157,7 +157,7 @@ func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 	from, okFrom := t.Machine(tun.From)
 	to, okTo := t.Machine(tun.To)
 	if okFrom && okTo {
-		tun.Remote, tun.Local = t.facing(from, to)
+		tun.Remote, tun.Local = t.facing(from, to, false)
 	}
 	return tun
 }

@@ -39,9 +39,9 @@ func Routes(t *Topology) Ways {
 	forwarding := t.forwarders()
 	ways := Ways{}
 	for _, m := range t.Machines {
-		found := search(m, forwarding)
+		found := [2]map[addr.Noun]Route{search(m, forwarding, false), search(m, forwarding, true)}
 		for _, n := range t.Networks {
-			if r, ok := found[n.Noun]; ok && r.Hops > 0 && cidrs[n.Noun].IsValid() {
+			if r, ok := found[index(n.CIDR.Addr().Is6())][n.Noun]; ok && r.Hops > 0 && cidrs[n.Noun].IsValid() {
 				r.To, r.Network = cidrs[n.Noun], n.Noun
 				ways[m.Noun] = append(ways[m.Noun], r)
 			}
@@ -54,8 +54,8 @@ func Routes(t *Topology) Ways {
 		}
 		for _, rs := range s.RealServers {
 			if b, ok := t.Machine(rs.Backend); ok {
-				if i, via := beside(b, director); via.IsValid() {
-					ways[b.Noun] = []Route{{To: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Via: via, NIC: i, Next: director.Noun, Hops: 1}}
+				if i, via := beside(b, director, rs.Address.Is6()); via.IsValid() {
+					ways[b.Noun] = []Route{{To: all(via), Via: via, NIC: i, Next: director.Noun, Hops: 1}}
 				}
 			}
 		}
@@ -78,12 +78,34 @@ func (t *Topology) forwarders() []Machine {
 	return out
 }
 
+// all is the prefix of everything in an address's family.
+func all(a netip.Addr) netip.Prefix {
+	if a.Is6() {
+		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+}
+
+func index(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// of reports whether a card speaks IPv6 or IPv4, which its network decides.
+func (n NIC) of(v6 bool) bool { return len(n.Addresses) > 0 && n.Addresses[0].Is6() == v6 }
+
 // search goes from a machine over all machines that forward, breadth first, and
-// returns the way to each network; those that the machine is on have no hop.
-func search(m Machine, forwarding []Machine) map[addr.Noun]Route {
+// returns the way to each network of one family; those that the machine is on have
+// no hop.
+func search(m Machine, forwarding []Machine, v6 bool) map[addr.Noun]Route {
 	found := map[addr.Noun]Route{}
 	var queue []addr.Noun
 	for i, nic := range m.NICs {
+		if !nic.of(v6) {
+			continue
+		}
 		if _, twice := found[nic.Network]; !twice {
 			found[nic.Network] = Route{NIC: i}
 			queue = append(queue, nic.Network)
@@ -93,7 +115,7 @@ func search(m Machine, forwarding []Machine) map[addr.Noun]Route {
 		at := queue[0]
 		queue = queue[1:]
 		for _, f := range forwarding {
-			entry := slices.IndexFunc(f.NICs, func(n NIC) bool { return n.Network == at && len(n.Addresses) > 0 })
+			entry := slices.IndexFunc(f.NICs, func(n NIC) bool { return n.Network == at && n.of(v6) })
 			if entry < 0 || f.Noun == m.Noun {
 				continue
 			}
@@ -103,7 +125,7 @@ func search(m Machine, forwarding []Machine) map[addr.Noun]Route {
 			}
 			r.Hops++
 			for _, nic := range f.NICs {
-				if _, known := found[nic.Network]; !known {
+				if _, known := found[nic.Network]; !known && nic.of(v6) {
 					found[nic.Network] = r
 					queue = append(queue, nic.Network)
 				}
@@ -115,10 +137,10 @@ func search(m Machine, forwarding []Machine) map[addr.Noun]Route {
 
 // beside returns the NIC of a by which b is reached without anybody in between,
 // and b's address there, invalid when there is none.
-func beside(a, b Machine) (int, netip.Addr) {
+func beside(a, b Machine, v6 bool) (int, netip.Addr) {
 	for i, na := range a.NICs {
 		for _, nb := range b.NICs {
-			if na.Network == nb.Network && len(nb.Addresses) > 0 {
+			if na.Network == nb.Network && nb.of(v6) {
 				return i, nb.Addresses[0]
 			}
 		}
@@ -145,23 +167,34 @@ func (w Ways) Way(t *Topology, m Machine, to netip.Addr) (r Route, ok bool) {
 // facing returns the addresses by which two machines see each other: on the first
 // network that they share, else where the shortest way between them leaves and
 // arrives, so that a packet's source is the address that the other one expects.
-func (t *Topology) facing(a, b Machine) (ofA, ofB netip.Addr) {
+//
+// Where they meet in both families it is the one that is asked for.
+func (t *Topology) facing(a, b Machine, v6 bool) (ofA, ofB netip.Addr) {
+	for _, family := range []bool{v6, !v6} {
+		if ofA, ofB, ok := t.meet(a, b, family); ok {
+			return ofA, ofB
+		}
+	}
+	return a.primary(), b.primary()
+}
+
+// meet is facing in one family.
+func (t *Topology) meet(a, b Machine, v6 bool) (ofA, ofB netip.Addr, ok bool) {
 	for _, na := range a.NICs {
 		for _, nb := range b.NICs {
-			if na.Network == nb.Network && len(na.Addresses) > 0 && len(nb.Addresses) > 0 {
-				return na.Addresses[0], nb.Addresses[0]
+			if na.Network == nb.Network && na.of(v6) && nb.of(v6) {
+				return na.Addresses[0], nb.Addresses[0], true
 			}
 		}
 	}
-	ofA, ofB = a.primary(), b.primary()
 	best := 0
-	found := search(a, t.forwarders())
+	found := search(a, t.forwarders(), v6)
 	for _, nic := range b.NICs {
 		r, ok := found[nic.Network]
-		if !ok || len(nic.Addresses) == 0 || len(a.NICs[r.NIC].Addresses) == 0 || best > 0 && r.Hops >= best {
+		if !ok || !nic.of(v6) || best > 0 && r.Hops >= best {
 			continue
 		}
 		best, ofA, ofB = r.Hops, a.NICs[r.NIC].Addresses[0], nic.Addresses[0]
 	}
-	return ofA, ofB
+	return ofA, ofB, best > 0
 }

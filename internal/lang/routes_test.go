@@ -61,7 +61,7 @@ func TestRoutes(t *testing.T) {
 	if _, ok := ways.Way(top, lb, netip.MustParseAddr("198.19.0.1")); ok {
 		t.Error("there is a way to a network that does not exist")
 	}
-	if a, b := top.facing(lb, ns); a.String() != "198.18.0.10" || b.String() != "198.18.2.30" {
+	if a, b := top.facing(lb, ns, false); a.String() != "198.18.0.10" || b.String() != "198.18.2.30" {
 		t.Errorf("facing: %s %s", a, b)
 	}
 }

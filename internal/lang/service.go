@@ -45,14 +45,20 @@ func (e *evaluator) service(t *Topology, b *block, inst *instance) Service {
 		r.complain("vips", "No address", "Give at least one.", "vips of %s is empty.", r.noun)
 	}
 	for i, pb := range b.sub("persistence") {
-		pr := r.sub(pb, i)
-		s.Persistence = &Persistence{Timeout: pr.seconds("timeout", 300*time.Second), Netmask: int(pr.whole("netmask", 32, 1, 32))}
+		pr, longest := r.sub(pb, i), int64(32)
+		if s.v6() {
+			longest = 128
+		}
+		s.Persistence = &Persistence{Timeout: pr.seconds("timeout", 300*time.Second), Netmask: int(pr.whole("netmask", longest, 1, longest))}
 	}
 	for i, rb := range b.sub("real_server") {
 		s.RealServers = append(s.RealServers, e.realServers(t, r.sub(rb, i), s)...)
 	}
 	return s
 }
+
+// v6 reports whether a service is one of IPv6; all its VIPs are, or none.
+func (s Service) v6() bool { return len(s.VIPs) > 0 && s.VIPs[0].Is6() }
 
 // realServers reads one real_server block: one entry for each of its machines.
 func (e *evaluator) realServers(t *Topology, r *reader, s Service) []RealServer {
@@ -82,7 +88,7 @@ func (e *evaluator) realServers(t *Topology, r *reader, s Service) []RealServer 
 		rs := like
 		rs.Backend = n
 		if m, ok := t.Machine(n); ok {
-			_, rs.Address = t.facing(director, m)
+			_, rs.Address = t.facing(director, m, s.v6())
 		}
 		if tun, ok := leading[n]; ok {
 			rs.Tunnel, rs.Address = tun.Noun, tun.Local

@@ -146,11 +146,13 @@ func (sk *Skeleton) addNetwork(e *evaluator, b *block, inst *instance) {
 	switch {
 	case err != nil:
 		r.complain("cidr", "Not a network", `Write address/length, for example "198.18.0.0/24".`, "cidr of %s is %q.", r.noun, v.AsString())
-	case !p.Addr().Is4():
-		r.complain("cidr", "No IPv6 yet", "Write an IPv4 network.", "cidr of %s is %s; this version speaks IPv4 only.", r.noun, p)
+	case p.Addr().Is4In6():
+		r.complain("cidr", "Not a network", "Write it as an IPv4 network.", "cidr of %s is %s, IPv4 addresses in the clothes of IPv6.", r.noun, p)
 	case p.Masked() != p:
 		r.complain("cidr", "Not a network", "Write "+p.Masked().String()+".", "cidr of %s is %s, an address inside a network.", r.noun, p)
-	case p.Bits() < 8 || p.Bits() > 30:
+	case p.Addr().Is6() && (p.Bits() < 32 || p.Bits() > 124):
+		r.complain("cidr", "Network of a useless size", "Use a length from /32 to /124, best /64.", "cidr of %s is %s.", r.noun, p)
+	case p.Addr().Is4() && (p.Bits() < 8 || p.Bits() > 30):
 		r.complain("cidr", "Network of a useless size", "Use a length from /8 to /30.", "cidr of %s is %s.", r.noun, p)
 	default:
 		sk.Networks = append(sk.Networks, SkeletonNetwork{Noun: r.noun, CIDR: p, Range: e.placeOr(b, r.place("cidr"))})

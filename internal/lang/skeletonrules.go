@@ -3,6 +3,7 @@ package lang
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
@@ -11,19 +12,30 @@ import (
 // unusable are ranges that a kernel does not treat as ordinary addresses.
 var unusable = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("224.0.0.0/3"),
+	// Unspecified, loopback and IPv4's, link-local and multicast (RFC 4291).
+	netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
 }
 
 // private are ranges that nobody else can own: RFC 2544 (benchmarks), 1918,
-// 6598, 5737 (documentation), 3927.
+// 6598, 5737 (documentation), 3927; for IPv6 RFC 4193, 3849 (documentation) and
+// 5180 (benchmarks).
 var private = []netip.Prefix{
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
 	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.2.0/24"),
 	netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2001:2::/48"),
 }
 
 // Ends returns a network's first and last address, which no machine may have:
 // the network address and the broadcast address.
 func Ends(p netip.Prefix) (network, broadcast netip.Addr) {
+	if p.Addr().Is6() { // the first is the routers' anycast address (RFC 4291, 2.6.1)
+		b := p.Masked().Addr().As16()
+		for i := p.Bits(); i < 128; i++ {
+			b[i/8] |= 0x80 >> (i % 8)
+		}
+		return p.Masked().Addr(), netip.AddrFrom16(b)
+	}
 	b := p.Masked().Addr().As4()
 	v := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 	v |= ^uint32(0) >> p.Bits()
@@ -43,12 +55,12 @@ func (e *evaluator) networkRules(sk *Skeleton) {
 	for i, n := range sk.Networks {
 		for _, u := range unusable {
 			if u.Overlaps(n.CIDR) {
-				e.problems.add(diag.Errorf("Network in a reserved range", "Use a part of 198.18.0.0/15, the range for benchmarks (RFC 2544).",
+				e.problems.add(diag.Errorf("Network in a reserved range", usualRange(n.CIDR),
 					"%s is %s; addresses of %s do not work on a network.", n.Noun, n.CIDR, u).At(n.Range))
 			}
 		}
 		if !within(private, n.CIDR) && !within(unusable, n.CIDR) {
-			e.problems.add(diag.Warnf("Public addresses", "Prefer a part of 198.18.0.0/15, the range for benchmarks (RFC 2544).",
+			e.problems.add(diag.Warnf("Public addresses", strings.Replace(usualRange(n.CIDR), "Use", "Prefer", 1),
 				"%s is %s, which others own. The lab is isolated, but its captures and tables will look like theirs.", n.Noun, n.CIDR).At(n.Range))
 		}
 		for _, o := range sk.Networks[:i] {
@@ -58,6 +70,14 @@ func (e *evaluator) networkRules(sk *Skeleton) {
 			}
 		}
 	}
+}
+
+// usualRange is where labs of a family are at home.
+func usualRange(p netip.Prefix) string {
+	if p.Addr().Is6() {
+		return "Use a part of fd00::/8, the range for private networks (RFC 4193)."
+	}
+	return "Use a part of 198.18.0.0/15, the range for benchmarks (RFC 2544)."
 }
 
 func within(list []netip.Prefix, p netip.Prefix) bool {

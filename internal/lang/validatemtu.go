@@ -9,6 +9,7 @@ import (
 // Bytes of headers, without options.
 const (
 	ipHeader  = 20
+	ip6Header = 40
 	udpHeader = 8
 	greHeader = 4
 	gueHeader = 4
@@ -19,12 +20,17 @@ const (
 	// smallestPacket is what IPVS sends into a tunnel at all: one with room for
 	// less drops everything (ip_vs_xmit.c:__ip_vs_get_out_rt).
 	smallestPacket = 68
+	// smallest6 is what every link must take for IPv6 (RFC 8200, section 5).
+	smallest6 = 1280
 )
 
 // overhead is what a tunnel puts before a packet, in bytes: the outer IP header and
 // what comes with its type (ip_vs_xmit.c:ip_vs_tunnel_xmit).
 func (tun Tunnel) overhead() int {
 	n := ipHeader
+	if tun.Local.Is6() {
+		n = ip6Header
+	}
 	switch tun.Type {
 	case "gre":
 		n += greHeader
@@ -58,7 +64,7 @@ func (r *rules) roomInTunnels() {
 			if !ok || !okFrom || r.d.noun(tun.Noun) || r.d.noun(from.Noun) || r.d.noun(tun.To) {
 				continue
 			}
-			w := want{tunnel: tun, inner: max(smallestPacket, r.largestQuery(rs.Backend))}
+			w := want{tunnel: tun, inner: max(smallestPacket, r.largestQuery(rs.Backend)+index(s.v6())*(ip6Header-ipHeader))}
 			for _, n := range r.path(from, tun) {
 				if o, seen := most[n.Noun]; !seen || w.inner+tun.overhead() > o.inner+o.tunnel.overhead() {
 					most[n.Noun] = w
@@ -67,6 +73,11 @@ func (r *rules) roomInTunnels() {
 		}
 	}
 	for _, n := range r.t.Networks {
+		if n.CIDR.Addr().Is6() && n.MTU < smallest6 && !r.d.arg(n.Noun, "mtu") {
+			r.fail(n.Noun, "mtu", n.Range, "MTU too small for IPv6", fmt.Sprintf("Give %s an mtu of at least %d.", n.Noun.Block(), smallest6),
+				"%s has an MTU of %d; IPv6 does not work below %d (RFC 8200).", n.Noun, n.MTU, smallest6)
+			continue
+		}
 		w, ok := most[n.Noun]
 		if need := w.inner + w.tunnel.overhead(); ok && n.MTU < need && !r.d.arg(n.Noun, "mtu") {
 			r.fail(n.Noun, "mtu", n.Range, "MTU too small for the tunnel", fmt.Sprintf("Give %s an mtu of at least %d.", n.Noun.Block(), need),
@@ -77,7 +88,7 @@ func (r *rules) roomInTunnels() {
 }
 
 // largestQuery is the size of the largest query that a backend's zones are asked,
-// as an IP packet of UDP: over TCP packets become as small as they must.
+// as an IPv4 packet of UDP: over TCP packets become as small as they must.
 func (r *rules) largestQuery(backend addr.Noun) int {
 	b, _ := r.t.Machine(backend)
 	largest := 0

@@ -52,6 +52,7 @@ func (r *rules) services() {
 
 func (r *rules) service(s Service) {
 	r.vips(s)
+	r.families(s)
 	if s.OnePacket && !r.d.arg(s.Noun, "forward", "protocol") {
 		r.onePacket(s.Noun, "one_packet", s)
 	}
@@ -91,6 +92,26 @@ func (r *rules) vips(s Service) {
 		}
 		if first, last := Ends(n.CIDR); ip == first || ip == last {
 			r.fail(s.Noun, r.vipArg(s), s.Range, "Not a machine's address", "Choose another VIP.", "%s has the VIP %s, the first or last address of %s.", s.Noun, ip, n.Noun)
+		}
+	}
+}
+
+// families: a service has one, and only a tunnel can carry it in the other one
+// (ip_vs_ctl.c refuses a real server of another family for all other ways).
+func (r *rules) families(s Service) {
+	if len(s.VIPs) == 0 || r.d.noun(s.Noun) {
+		return
+	}
+	for _, ip := range s.VIPs {
+		if ip.Is6() != s.v6() {
+			r.fail(s.Noun, "vips", s.Range, "IPv4 and IPv6 in one service", "Make a service for each.", "%s has the VIPs %s and %s.", s.Noun, s.VIPs[0], ip)
+			return
+		}
+	}
+	for i, rs := range s.RealServers {
+		if s.Forward != "tunnel" && rs.Address.IsValid() && rs.Address.Is6() != s.v6() {
+			r.fail(s.Noun, r.realServerArg(s, i, "backends"), rs.Range, "Another address family", `Put both on a network of the VIP's family, or use forward = "tunnel".`,
+				"%s has the VIP %s, but %s is reached by %s; only a tunnel carries one family in the other.", s.Noun, s.VIPs[0], rs.Backend, rs.Address)
 		}
 	}
 }

@@ -55,6 +55,9 @@ func (b *builder) sysctl(m lang.Machine) {
 	}
 	if b.t.Forwards(m.Noun) {
 		values["net.ipv4.ip_forward"] = "1"
+		if speaks6(m) {
+			values["net.ipv6.conf.all.forwarding"] = "1"
+		}
 	}
 	for name, v := range m.Sysctl {
 		// Those of IPVS are set with the services, except where there are none.
@@ -66,6 +69,11 @@ func (b *builder) sysctl(m lang.Machine) {
 		Addr: sysctlOf(m.Noun), Type: schema.TypeSysctl, Range: &m.Range, Within: domainOf(m.Noun),
 		DependsOn: b.linksOf(m.Noun), Attrs: schema.Sysctl{Node: m.Noun.String(), Values: values}.Value(),
 	})
+}
+
+// speaks6 reports whether a machine has an IPv6 address of its own.
+func speaks6(m lang.Machine) bool {
+	return slices.ContainsFunc(m.NICs, func(n lang.NIC) bool { return len(n.Addresses) > 0 && n.Addresses[0].Is6() })
 }
 
 // directs reports whether the machine is the director of a service.

@@ -163,6 +163,9 @@ func predict(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experimen
 		b.backends = append(b.backends, r.Address)
 		c.Shares = append(c.Shares, Share{Backend: r.Backend.String(), Position: position(s.Order, i), Weight: s.Weights[i]})
 	}
+	if err := b.fold(); err != nil {
+		return c, err
+	}
 	if err := b.fill(&c, budget); err != nil {
 		return c, err
 	}

@@ -1,6 +1,7 @@
 package topo
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 
@@ -136,11 +137,11 @@ func (a *assigner) role(role addr.Kind) {
 // next finds the next free address of a role: from its start to the end of the
 // network, then from the network's beginning.
 func (a *assigner) next(network addr.Noun, p netip.Prefix, role addr.Kind) (netip.Addr, bool) {
-	k, start := cursorKey{network, role}, scaled(roleStart[role], p.Bits())
-	if p.Bits() > 26 {
+	k, start := cursorKey{network, role}, scaled(roleStart[role], shortBits(p))
+	if shortBits(p) > 26 {
 		k, start = cursorKey{network: network}, 1
 	}
-	size := uint32(1) << (32 - p.Bits()) // Bits is 8 to 30
+	size := room(p)
 	from, seen := a.cursors[k]
 	if !seen {
 		from = start
@@ -148,7 +149,7 @@ func (a *assigner) next(network addr.Noun, p netip.Prefix, role addr.Kind) (neti
 	for i := range size {
 		off := (from + i) % size
 		ip := plus(p.Addr(), off)
-		if _, taken := a.taken[ip]; taken || off == 0 || off == size-1 {
+		if _, taken := a.taken[ip]; taken || !usable(p, ip) {
 			continue
 		}
 		a.cursors[k] = off + 1
@@ -165,7 +166,33 @@ func scaled(offset uint32, bits int) uint32 {
 	return max(offset>>(bits-24), 1)
 }
 
+// mostOffsets is how many addresses of an IPv6 network are given out, from its
+// beginning: there are more than anybody needs.
+const mostOffsets = 1 << 16
+
+// room is how many addresses a network has, as far as they are given out.
+func room(p netip.Prefix) uint32 {
+	if p.Addr().Is6() {
+		return min(mostOffsets, uint32(1)<<min(31, 128-p.Bits()))
+	}
+	return uint32(1) << (32 - p.Bits()) // Bits is 8 to 30
+}
+
+// shortBits is the length of an IPv4 network whose roles begin where the network's
+// do: those of IPv6 stand as in a /24, ::1, ::a, ::1e and ::80, unless it is smaller.
+func shortBits(p netip.Prefix) int {
+	if p.Addr().Is6() {
+		return max(24, p.Bits()-96)
+	}
+	return p.Bits()
+}
+
 func plus(base netip.Addr, off uint32) netip.Addr {
+	if base.Is6() {
+		b := base.As16()
+		binary.BigEndian.PutUint32(b[12:], binary.BigEndian.Uint32(b[12:])+off)
+		return netip.AddrFrom16(b)
+	}
 	b := base.As4()
 	v := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 	v += off

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -67,14 +68,21 @@ func setAddresses(link netlink.Link, want []netip.Prefix) error {
 		}
 	}
 	if slices.ContainsFunc(want, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
-		if err := switchIPv6(link.Attrs().Name, true); err != nil {
-			return err
+		for _, of := range []string{loopback, link.Attrs().Name} { // a machine's own addresses are reached by lo
+			if err := switchIPv6(of, true); err != nil {
+				return err
+			}
 		}
 	}
 	for _, p := range want[keep:] {
 		a := &netlink.Addr{IPNet: ipNet(p)}
 		if p.Addr().Is6() {
 			a.Flags = unix.IFA_F_NODAD // usable at once; nobody else is on the segment
+			if p.IsSingleIP() {
+				// A shared address is never a source by itself (RFC 6724, rule 3); with its
+				// whole length as prefix it would match most destinations best (rule 8).
+				a.ValidLft, a.PreferedLft = math.MaxUint32, 0
+			}
 		}
 		if err := netlink.AddrAdd(link, a); err != nil && !errors.Is(err, unix.EEXIST) {
 			return linkError(link.Attrs().Name, "add address "+p.String(), err)

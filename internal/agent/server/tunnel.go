@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -30,10 +31,27 @@ var tunnelKinds = map[string]tunnelKind{
 	"ipip": {[]string{"ipip"}, "tunl0"},
 	"gre":  {[]string{"ip_gre"}, "gre0"},
 	"gue":  {[]string{"fou", "ipip"}, "tunl0"}, // the fou receiver hands IPIP packets on
+	// What "ipip" is when one of the two headers is IPv6's.
+	"sit":    {[]string{"sit"}, "sit0"},
+	"ip6tnl": {[]string{"ip6_tunnel"}, "ip6tnl0"},
+}
+
+// deviceOf is the kind of device that receives a tunnel: that of an IPv4 header in
+// an IPv4 one takes neither IPv6 inside nor outside.
+func deviceOf(spec proto.TunnelSpec) string {
+	switch {
+	case spec.Type != "ipip":
+		return spec.Type
+	case spec.Local.Is6():
+		return "ip6tnl"
+	case slices.ContainsFunc(spec.Addresses, func(p netip.Prefix) bool { return p.Addr().Is6() }):
+		return "sit"
+	}
+	return spec.Type
 }
 
 func tunnelApply(ctx context.Context, spec proto.TunnelSpec) (proto.TunnelState, error) {
-	kind, ok := tunnelKinds[spec.Type]
+	kind, ok := tunnelKinds[deviceOf(spec)]
 	if !ok {
 		return proto.TunnelState{}, fail(proto.CodeInvalid, spec.Name, "unknown tunnel type %q", spec.Type)
 	}
@@ -103,12 +121,13 @@ func setFallbackDown(name string) error {
 
 // makeTunnel returns the device, made anew when it is missing or other.
 func makeTunnel(ctx context.Context, spec proto.TunnelSpec) (netlink.Link, error) {
-	if !spec.Local.Is4() || !spec.Remote.Is4() {
-		return nil, fail(proto.CodeInvalid, spec.Name, "both ends must be IPv4 addresses")
+	if !spec.Local.IsValid() || spec.Local.Is6() != spec.Remote.Is6() || spec.Local.Is6() && spec.Type != "ipip" {
+		return nil, fail(proto.CodeInvalid, spec.Name, "a tunnel of type %s from %s to %s", spec.Type, spec.Remote, spec.Local)
 	}
 	old, err := tunnelRead(ctx, proto.LinkRef{Name: spec.Name})
-	if err == nil && sameTunnel(old.TunnelSpec, spec) {
-		return netlink.LinkByName(spec.Name)
+	if link, found := netlink.LinkByName(spec.Name); err == nil && found == nil && sameTunnel(old.TunnelSpec, spec) &&
+		(spec.Type != "ipip" || link.Type() == deviceOf(spec)) {
+		return link, nil
 	}
 	if err != nil && !isNotFound(err) {
 		return nil, err
@@ -143,6 +162,12 @@ func newTunnel(spec proto.TunnelSpec) netlink.Link {
 		}
 		return gre
 	}
+	switch deviceOf(spec) { // without a protocol they take both families
+	case "sit":
+		return &netlink.Sittun{LinkAttrs: at, Local: local, Remote: remote, PMtuDisc: 1}
+	case "ip6tnl":
+		return &netlink.Ip6tnl{LinkAttrs: at, Local: local, Remote: remote}
+	}
 	t := &netlink.Iptun{LinkAttrs: at, Local: local, Remote: remote, PMtuDisc: 1, Proto: unix.IPPROTO_IPIP}
 	if spec.Type == "gue" {
 		t.EncapType, t.EncapSport, t.EncapDport = uint16(netlink.FOU_ENCAP_GUE), spec.Port, spec.Port
@@ -164,6 +189,10 @@ func tunnelRead(_ context.Context, ref proto.LinkRef) (proto.TunnelState, error)
 		if t.EncapType == uint16(netlink.FOU_ENCAP_GUE) {
 			state.Type, state.Port = "gue", t.EncapDport
 		}
+	case *netlink.Sittun:
+		state.Type, state.Local, state.Remote = "ipip", addrOf(t.Local), addrOf(t.Remote)
+	case *netlink.Ip6tnl:
+		state.Type, state.Local, state.Remote = "ipip", addrOf(t.Local), addrOf(t.Remote)
 	case *netlink.Gretun:
 		state.Type, state.Local, state.Remote = "gre", addrOf(t.Local), addrOf(t.Remote)
 		if t.IFlags&nl.GRE_CSUM != 0 {
@@ -175,7 +204,11 @@ func tunnelRead(_ context.Context, ref proto.LinkRef) (proto.TunnelState, error)
 	if state.Addresses, err = readAddresses(link); err != nil {
 		return state, err
 	}
-	state.FallbackUp = isUp(tunnelKinds[state.Type].fallback)
+	kind := state.Type
+	if kind == "ipip" {
+		kind = link.Type() // ipip, sit or ip6tnl
+	}
+	state.FallbackUp = isUp(tunnelKinds[kind].fallback)
 	return state, nil
 }
 

@@ -1,0 +1,41 @@
+package predict
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/lvslab/lvslab/internal/ipvsmodel"
+)
+
+// fold puts the addresses that the model holds in the place of those of IPv6, and
+// refuses a bench in which two of them would become one.
+func (b *bench) fold() error {
+	from := map[netip.Addr]netip.Addr{}
+	var clash error
+	fold := func(a netip.Addr) netip.Addr {
+		f := ipvsmodel.Fold(a)
+		if o, taken := from[f]; taken && o != a {
+			clash = fmt.Errorf("%s and %s look alike to the kernel's hashes: %w", o, a, ipvsmodel.ErrUnknown)
+		}
+		from[f] = a
+		return f
+	}
+	for i := range b.services {
+		s := &b.services[i]
+		if s.VIP.IsValid() {
+			s.VIP = fold(s.VIP)
+		}
+		for k := range s.Destinations {
+			s.Destinations[k].Address = fold(s.Destinations[k].Address)
+		}
+	}
+	for i := range b.processes {
+		p := &b.processes[i]
+		p.client = fold(p.client)
+		p.vip = netip.AddrPortFrom(fold(p.vip.Addr()), p.vip.Port())
+	}
+	for i := range b.backends {
+		b.backends[i] = fold(b.backends[i])
+	}
+	return clash
+}
