@@ -2,6 +2,10 @@
 # routing. Neighbour discovery asks only the card that holds an address, so that a
 # backend need not be told to keep silent about the virtual one. dh, sh and mh see an
 # address as the exclusive or of its four words.
+#
+# Advice that stays: closed-loop, since this is about shares and not about times;
+# few-blocks, since a block takes a minute under emulation (-var iterations=5 is enough to
+# compare times); one-vip, since dh answers for the address that it was given.
 
 lab "ipv6" {
   description = "IPv6 by tunnel and by direct routing"

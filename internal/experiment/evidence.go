@@ -104,8 +104,16 @@ func (p *prover) read(ctx context.Context, who part, baseline proto.IPVSTotals) 
 // that no named device wants.
 func (p *prover) fallback(backend addr.Noun) string {
 	for _, t := range p.lab.Topology.Tunnels {
-		if t.To == backend && t.From == p.cast.director.noun && t.Type == "gre" {
+		if t.To != backend || t.From != p.cast.director.noun {
+			continue
+		}
+		switch vips := p.cast.service.VIPs; {
+		case t.Type == "gre":
 			return "gre0"
+		case t.Local.Is6():
+			return "ip6tnl0"
+		case len(vips) > 0 && vips[0].Is6():
+			return "sit0"
 		}
 	}
 	return "tunl0"

@@ -241,11 +241,15 @@ func (out *measured) directorReceived(sent int64) *int64 {
 		return nil
 	}
 	b, a := out.before.counters[out.cast.director.noun].SNMP, out.after[out.cast.director.noun].SNMP
-	if _, ok := a["Ip.InReceives"]; !ok {
+	ip, icmpName := "Ip.InReceives", "Icmp.InMsgs"
+	if vips := out.cast.service.VIPs; len(vips) > 0 && vips[0].Is6() { // ICMPv6 finds neighbours too
+		ip, icmpName = "Ip6.InReceives", "Icmp6.InMsgs"
+	}
+	if _, ok := a[ip]; !ok {
 		return nil
 	}
-	all := increase(b["Ip.InReceives"], a["Ip.InReceives"])
-	icmp, _ := load.Rise(b["Icmp.InMsgs"], a["Icmp.InMsgs"], snmpBits("Icmp.InMsgs", out.after[out.cast.director.noun]))
+	all := increase(b[ip], a[ip])
+	icmp, _ := load.Rise(b[icmpName], a[icmpName], snmpBits(icmpName, out.after[out.cast.director.noun]))
 	n := min(sent, int64(increase(icmp, all)))
 	return &n
 }

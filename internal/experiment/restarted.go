@@ -63,7 +63,7 @@ func judgeMachine(f *findings, n addr.Noun, b, a proto.CounterSet) {
 			f.broken(FlagCountersRestarted, "%s on %s has received %d packets, before the run %d: it began anew", device, n, is.RxPackets, was.RxPackets)
 		}
 	}
-	for _, name := range []string{"Ip.InReceives", "Icmp.InMsgs"} {
+	for _, name := range []string{"Ip.InReceives", "Icmp.InMsgs", "Ip6.InReceives", "Icmp6.InMsgs"} {
 		if _, back := load.Rise(b.SNMP[name], a.SNMP[name], snmpBits(name, a)); back {
 			f.broken(FlagCountersRestarted, "%s of %s is %d, before the run %d: it began anew", name, n, a.SNMP[name], b.SNMP[name])
 		}
@@ -72,7 +72,7 @@ func judgeMachine(f *findings, n addr.Noun, b, a proto.CounterSet) {
 
 // snmpBits is the width of a counter of /proc/net/snmp: see [proto.CounterSet].
 func snmpBits(name string, set proto.CounterSet) int {
-	if name == "Ip.InReceives" {
+	if name == "Ip.InReceives" || name == "Ip6.InReceives" {
 		return 64
 	}
 	return set.LongBits

@@ -133,6 +133,7 @@ func (r *rules) tunnels() {
 	first := map[ends]addr.Noun{}
 	for _, tun := range r.t.Tunnels {
 		r.checksum(tun)
+		r.outer(tun)
 		from, okFrom := r.t.Machine(tun.From)
 		to, okTo := r.t.Machine(tun.To)
 		if !okFrom || !okTo {
@@ -160,6 +161,15 @@ func (r *rules) checksum(tun Tunnel) {
 	case tun.Checksum == "remote" && tun.Type != "gue":
 		r.fail(tun.Noun, "checksum", tun.Range, "No such checksum", `Write checksum = "none" or "full", or type = "gue".`,
 			"%s is of type %s; only gue offloads the inner checksum to the receiver.", tun.Noun, tun.Type)
+	}
+}
+
+// outer refuses an outer header of IPv6 that no device made here would take off:
+// the receivers of GRE and GUE are those of IPv4.
+func (r *rules) outer(tun Tunnel) {
+	if tun.Local.Is6() && tun.Type != defaultTunnel && !r.d.arg(tun.Noun, "type") {
+		r.fail(tun.Noun, "type", tun.Range, "No receiver for this tunnel over IPv6", `Use type = "ipip", or give both ends a network of IPv4.`,
+			"%s is of type %s between %s and %s; the devices that receive %s here are those of IPv4.", tun.Noun, tun.Type, tun.Remote, tun.Local, tun.Type)
 	}
 }
 

@@ -39,6 +39,10 @@ func (r *rules) experiment(x Experiment) {
 		r.fail(x.Noun, "load[0].protocol", x.Load.Range, "Protocols differ", "Use the service's protocol, or another service.", "The load of %s speaks %s, but %s is a %s service.", x.Noun, x.Load.Protocol, s.Noun, s.Protocol)
 	}
 	r.load(x, varied)
+	if s.v6() && x.Load.Kind == LoadLVSLab && !r.d.noun(s.Noun) {
+		r.fail(x.Noun, "service", x.Range, "Generator of IPv4", `Use load "dnsperf".`,
+			"%s asks %s of %s with load %q, which sends over IPv4 only.", x.Noun, s.VIPs[0], s.Noun, LoadLVSLab)
+	}
 	r.queries(x, s)
 }
 

@@ -21,6 +21,8 @@ func (r *rules) population(p Population) {
 		return
 	case s.Protocol != "udp":
 		r.fail(p.Noun, "service", p.Range, "Not a UDP service", "Name a service of protocol \"udp\".", "Populations ask over UDP, but %s is a %s service.", s.Noun, s.Protocol)
+	case s.v6():
+		r.fail(p.Noun, "service", p.Range, "A service of IPv6", "Name a service with a vip of IPv4.", "The clients of a population have IPv4 addresses, but %s has the VIP %s.", s.Noun, s.VIPs[0])
 	case s.FWMark != 0:
 		r.fail(p.Noun, "service", p.Range, "A service by mark", "Name a service with a vip.", "Populations ask an address, but %s is known by a firewall mark.", s.Noun)
 	}

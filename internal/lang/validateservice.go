@@ -109,9 +109,22 @@ func (r *rules) families(s Service) {
 		}
 	}
 	for i, rs := range s.RealServers {
-		if s.Forward != "tunnel" && rs.Address.IsValid() && rs.Address.Is6() != s.v6() {
-			r.fail(s.Noun, r.realServerArg(s, i, "backends"), rs.Range, "Another address family", `Put both on a network of the VIP's family, or use forward = "tunnel".`,
+		if !rs.Address.IsValid() || rs.Address.Is6() == s.v6() {
+			continue
+		}
+		arg := r.realServerArg(s, i, "backends")
+		if s.Forward != "tunnel" {
+			r.fail(s.Noun, arg, rs.Range, "Another address family", `Put both on a network of the VIP's family, or use forward = "tunnel".`,
 				"%s has the VIP %s, but %s is reached by %s; only a tunnel carries one family in the other.", s.Noun, s.VIPs[0], rs.Backend, rs.Address)
+			continue
+		}
+		i := slices.IndexFunc(r.t.Tunnels, func(tun Tunnel) bool { return tun.Noun == rs.Tunnel })
+		if i < 0 {
+			continue
+		}
+		if tun := r.t.Tunnels[i]; tun.Type == "gue" {
+			r.fail(s.Noun, arg, rs.Range, "Another family inside GUE", `Use type = "ipip" or "gre" for the tunnel.`,
+				"%s has the VIP %s and sends it through %s, whose receiver hands on packets of IPv4 only.", s.Noun, s.VIPs[0], tun.Noun)
 		}
 	}
 }

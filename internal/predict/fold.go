@@ -22,6 +22,9 @@ func (b *bench) fold() error {
 	}
 	for i := range b.services {
 		s := &b.services[i]
+		if s.Persistence > 0 && s.VIP.Is6() && s.Netmask > 0 && s.Netmask < 128 {
+			return fmt.Errorf("persistence by a network of IPv6: %w", ipvsmodel.ErrUnknown)
+		}
 		if s.VIP.IsValid() {
 			s.VIP = fold(s.VIP)
 		}

@@ -40,8 +40,6 @@ func (t *track) judge() {
 	}
 	for _, s := range t.in.Before {
 		switch {
-		case s.FWMark == 0 && !s.VIP.Is4() || s.IPv6:
-			none("the model holds IPv4 only")
 		case s.Scheduler == "twos":
 			none("twos draws at random")
 		case slices.ContainsFunc(s.Destinations, func(d proto.IPVSDestination) bool { return d.Forward == "masquerade" }) && t.in.tcp():

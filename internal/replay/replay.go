@@ -73,7 +73,17 @@ type Count struct {
 // Run replays a run. Over TCP the schedulers that compare loads have two
 // formulas, by the kernel's age, which its name does not tell: a kernel that
 // did as one of them says differs from nothing.
+//
+// IPv6 is replayed by what the schedulers see of an address, see [ipvsmodel.Fold].
 func Run(in Input) Result {
+	folded, real, err := fold(in)
+	if err != nil {
+		return unknown(err.Error())
+	}
+	return real.unfold(replay(folded))
+}
+
+func replay(in Input) Result {
 	out := run(in, ipvsmodel.Kernel{})
 	if out.Differs != "" && in.tcp() && slices.ContainsFunc(in.Before, func(s proto.IPVSService) bool { return slices.Contains(loaded, s.Scheduler) }) {
 		if old := run(in, ipvsmodel.Kernel{Before2026: true}); old.Differs == "" {

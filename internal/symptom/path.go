@@ -96,7 +96,7 @@ func (p Path) lost() *Finding {
 			p.facts(), fmt.Sprintf("The device is %s.", p.tunnelText()))
 	case p.Tunnelled && !reached:
 		return found(LostInTunnel, p.Backend, "Packets are lost between director and backend",
-			"Check that the backend is reachable from the director and that nothing filters the tunnel's protocol (IPIP is IP protocol 4).",
+			"Check that the backend is reachable from the director and that nothing filters the tunnel's protocol (IPIP is IP protocol "+p.ipip()+").",
 			p.facts(), fmt.Sprintf("IPVS sent the packet into the tunnel, and it did not come out. The device is %s.", p.tunnelText()))
 	case p.Requests == 0 && p.RPFiltered > 0:
 		return found(RPFilter, p.Backend, "Reverse path filtering drops what comes out of the tunnel",
@@ -106,7 +106,7 @@ func (p Path) lost() *Finding {
 		return p.fallback()
 	case p.Requests == 0 && p.Tunnelled && !slices.ContainsFunc(p.Tunnel.Addresses, func(a netip.Prefix) bool { return a.Addr() == p.VIP }):
 		return found(NoVIP, p.Backend, "The backend does not hold the VIP",
-			"Give the tunnel device the VIP with prefix length 32.",
+			fmt.Sprintf("Give the tunnel device the VIP with prefix length %d.", p.VIP.BitLen()),
 			p.facts(), fmt.Sprintf("The packet arrived, and its destination is not local. The device is %s.", p.tunnelText()))
 	case p.Requests == 0 && !slices.Contains(p.Named.Listen, p.VIP):
 		return found(NamedAddress, p.Backend, "named does not listen on the VIP",
@@ -146,6 +146,15 @@ func (p Path) facts() string {
 		whom = "with " + p.Backend.String() + " as the only real server"
 	}
 	return fmt.Sprintf("A query from %s to %s %s %s: %s, named counted %d.", p.Client, p.VIP, whom, outcome, way, p.Requests)
+}
+
+// ipip is the number by which an outer header says what is inside: IPv4 or IPv6
+// (RFC 2003, RFC 2473).
+func (p Path) ipip() string {
+	if p.VIP.Is6() {
+		return "41"
+	}
+	return "4"
 }
 
 func (p Path) tunnelText() string {

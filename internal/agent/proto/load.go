@@ -121,14 +121,16 @@ type CountersSpec struct {
 }
 
 // CounterSet are the counters asked for. SNMP holds /proc/net/snmp and netstat
-// as "Udp.InDatagrams" → value.
+// as "Udp.InDatagrams" → value, and the groups Ip6 and Icmp6 of /proc/net/snmp6 in
+// the same form; a kernel without IPv6 has none of these.
 type CounterSet struct {
 	Links map[string]LinkCounters `json:"links,omitempty"`
 	Named *NamedCounters          `json:"named,omitempty"`
 	SNMP  map[string]uint64       `json:"snmp,omitempty"`
 	// LongBits is the width of a C long in the guest, 0 = not said (64). The
-	// groups Icmp, Udp, Tcp and TcpExt of SNMP are counted in it (struct icmp_mib,
-	// udp_mib, tcp_mib and linux_mib, include/net/snmp.h); Ip has 64 bits anywhere.
+	// groups Icmp, Icmp6, Udp, Tcp and TcpExt of SNMP are counted in it (struct icmp_mib,
+	// icmpv6_mib, udp_mib, tcp_mib and linux_mib, include/net/snmp.h); Ip and Ip6 have
+	// 64 bits anywhere.
 	LongBits int `json:"long_bits,omitempty"`
 	// Boot is the id of the guest's boot: another one means that all counters
 	// began anew.

@@ -3,7 +3,9 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -28,6 +30,9 @@ func readCounters(ctx context.Context, spec proto.CountersSpec) (proto.CounterSe
 	set := proto.CounterSet{LongBits: strconv.IntSize, Clock: readClock()}
 	var err error
 	if set.SNMP, err = readSNMP("/proc/net/snmp", "/proc/net/netstat"); err != nil {
+		return set, err
+	}
+	if err = addSNMP6(set.SNMP); err != nil {
 		return set, err
 	}
 	if names := slices.Concat(spec.Links, spec.Tunnels); len(names) > 0 {
@@ -105,6 +110,38 @@ func parseSNMP(r io.Reader, into map[string]uint64) {
 		for i := 1; i < len(names); i++ {
 			if v, err := strconv.ParseUint(values[i], 10, 64); err == nil {
 				into[group+"."+names[i]] = v
+			}
+		}
+	}
+}
+
+// addSNMP6 adds the counters of IPv6; a kernel without it has no such file.
+func addSNMP6(into map[string]uint64) error {
+	f, err := os.Open("/proc/net/snmp6")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	parseSNMP6(f, into)
+	return nil
+}
+
+// parseSNMP6 reads /proc/net/snmp6, a name and a value a line, into the form of the
+// other file: Ip6InReceives becomes Ip6.InReceives. The counts of each ICMPv6 type are
+// left out: they are many, and their sum is there.
+func parseSNMP6(r io.Reader, into map[string]uint64) {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if len(words) != 2 || strings.Contains(words[0], "Type") {
+			continue
+		}
+		for _, group := range []string{"Ip6", "Icmp6"} {
+			name, ours := strings.CutPrefix(words[0], group)
+			if v, err := strconv.ParseUint(words[1], 10, 64); ours && name != "" && err == nil {
+				into[group+"."+name] = v
 			}
 		}
 	}

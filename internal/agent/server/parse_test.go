@@ -232,3 +232,13 @@ func TestRdata(t *testing.T) {
 		}
 	}
 }
+
+func TestParseSNMP6(t *testing.T) {
+	const text = "Ip6InReceives                   \t21\nIcmp6InMsgs  \t9\nIcmp6InType135 \t9\nUdp6InDatagrams\t3\nIp6\t1\nIp6OutRequests x\nIp6InDelivers\n"
+	got := map[string]uint64{"Ip.InReceives": 4}
+	parseSNMP6(strings.NewReader(text), got)
+	want := map[string]uint64{"Ip.InReceives": 4, "Ip6.InReceives": 21, "Icmp6.InMsgs": 9}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
