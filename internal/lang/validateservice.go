@@ -118,11 +118,7 @@ func (r *rules) families(s Service) {
 				"%s has the VIP %s, but %s is reached by %s; only a tunnel carries one family in the other.", s.Noun, s.VIPs[0], rs.Backend, rs.Address)
 			continue
 		}
-		i := slices.IndexFunc(r.t.Tunnels, func(tun Tunnel) bool { return tun.Noun == rs.Tunnel })
-		if i < 0 {
-			continue
-		}
-		if tun := r.t.Tunnels[i]; tun.Type == "gue" {
+		if tun, ok := r.t.tunnel(rs.Tunnel); ok && tun.Type == "gue" {
 			r.fail(s.Noun, arg, rs.Range, "Another family inside GUE", `Use type = "ipip" or "gre" for the tunnel.`,
 				"%s has the VIP %s and sends it through %s, whose receiver hands on packets of IPv4 only.", s.Noun, s.VIPs[0], tun.Noun)
 		}
