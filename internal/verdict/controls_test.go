@@ -56,8 +56,8 @@ func TestTheSameTreatmentTwice(t *testing.T) {
 // turned is a study whose list begins one place further on in each block: what a
 // scheduler gives to a place of the list goes to another backend each time.
 func turned(blocks int) Input {
-	s := newScene([]string{"rr", "sed", "dh"}, blocks).sockets20()
-	s.Accelerator, s.Controls = "kvm", &Controls{Rotate: true}
+	s := newScene([]string{"rr", "sed", "dh"}, blocks).sockets20().profile()
+	s.Controls = &Controls{Rotate: true}
 	in := s.build()
 	for i := range in.Backends {
 		b := &in.Backends[i]
@@ -74,15 +74,16 @@ func TestRotation(t *testing.T) {
 	expect(t, list, "confounded", "")
 	expect(t, list, "same-backend", "")
 	expect(t, list, "never-active", Finding, "sed sent each of 20 decisions a run to the list head, whoever that was, in 9 of 9 runs")
+	list = Judge(turned(21))
 	expect(t, list, "time-refused", "")
-	expect(t, list, "time", Finding, "9 blocks")
+	expect(t, list, "time", Finding, "21 blocks")
 
 	// Blocks that are no whole rotations lean to one backend.
-	list = Judge(turned(10))
+	list = Judge(turned(22))
 	expect(t, list, "time-refused", Refusal, "not list head equally often")
 
 	// Two of three backends in turn: equally often, but the third one never.
-	halves := turned(10)
+	halves := turned(22)
 	for i := range halves.Backends {
 		b := &halves.Backends[i]
 		b.Backend = fmt.Sprintf("backend.ns[%d]", (b.Position+halves.Runs[i/3].Block%2)%3)

@@ -15,7 +15,7 @@ import (
 // of the kind. Where times may not be compared there is no word here: timing
 // refuses both.
 func equivalence(s *study) []Verdict {
-	matrix, blocks := s.batchMatrix()
+	matrix, blocks := s.matrix(s.measure())
 	n, k := len(matrix), len(s.groups)
 	if !s.wantsEquality() || k < 2 {
 		return nil
@@ -56,7 +56,7 @@ func equalityVerdict(s *study, n int, blocks []int, equal, open []string, reach 
 	v := Verdict{ID: "equivalent", Level: Finding, Title: "Equal within the factor that was stated",
 		Text: fmt.Sprintf("Within the factor of %.4g that was stated before, %s are shown to be equal by paired equivalence tests over %s",
 			s.EqualWithin, of(len(equal), all, "pair"), some(n, "block")),
-		Evidence: []Evidence{{artifact.RunsFile, fmt.Sprintf("blocks %d to %d", blocks[0], blocks[n-1]), "batch_s", fmt.Sprintf("%d × %d values", n, len(s.groups))}}}
+		Evidence: []Evidence{{artifact.RunsFile, fmt.Sprintf("blocks %d to %d", blocks[0], blocks[n-1]), s.measure().column, fmt.Sprintf("%d × %d values", n, len(s.groups))}}}
 	if k := len(equal); k > 0 && k <= maxNames {
 		v.Text += ": " + strings.Join(equal, "; ")
 	}

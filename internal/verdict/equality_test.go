@@ -10,8 +10,8 @@ import (
 // near is a study of three treatments on hardware: rr and lc alike to some
 // thousandths, wlc by a factor apart.
 func near(within, shift float64) *scene {
-	s := newScene([]string{"rr", "lc", "wlc"}, 12).sockets20()
-	s.Accelerator, s.EqualWithin = "kvm", within
+	s := newScene([]string{"rr", "lc", "wlc"}, 20).sockets20().profile()
+	s.EqualWithin = within
 	s.batch = func(scheduler string, block int) float64 {
 		v := 0.01 * (1 + float64(block*13%7)/100)
 		v *= 1 + float64((block*5+int(scheduler[0]))%4)/1000
@@ -42,7 +42,7 @@ func TestEqualityIsShownWithinTheStatedFactor(t *testing.T) {
 	list = Judge(noisy.build())
 	expect(t, list, "equivalent", "")
 	expect(t, list, "not-equivalent", Refusal, "0 of 3 pairs are shown to be equal", "Not shown to be equal is not shown to be different")
-	if v, _ := find(list, "not-equivalent"); !strings.Contains(v.Remedy, "12 blocks can show two equal treatments to be equal within 1.") {
+	if v, _ := find(list, "not-equivalent"); !strings.Contains(v.Remedy, "20 blocks can show two equal treatments to be equal within 1.") {
 		t.Errorf("remedy: %s", v.Remedy)
 	}
 
@@ -80,8 +80,8 @@ func TestStudiesOfEquality(t *testing.T) {
 	shown := func(ratio float64) int {
 		count := 0
 		for range n {
-			s := newScene([]string{"rr", "lc"}, 20).sockets20()
-			s.Accelerator, s.EqualWithin = "kvm", 1.1
+			s := newScene([]string{"rr", "lc"}, 20).sockets20().profile()
+			s.EqualWithin = 1.1
 			s.batch = func(scheduler string, _ int) float64 {
 				v := 0.01 * math.Exp(0.08*rng.NormFloat64())
 				if scheduler == "lc" {

@@ -23,10 +23,12 @@ type scene struct {
 	batch     func(scheduler string, block int) float64
 	weights   []int
 	order     int
+	load      string
+	resolved  float64 // seconds; 0: batch's
 }
 
 func newScene(schedulers []string, blocks int) *scene {
-	s := &scene{ports: 1, decisions: 1, queries: 1000, weights: []int{1, 1, 1},
+	s := &scene{ports: 1, decisions: 1, queries: 1000, weights: []int{1, 1, 1}, load: "dnsperf",
 		Facts: Facts{Experiment: "schedulers", Service: "service.dns", VIPs: []string{"198.18.0.101"}, Scheduler: "rr",
 			Protocol: "udp", Forward: "tunnel", ClientAddresses: 1, Blocks: blocks, Accelerator: "tcg", Factors: []string{"scheduler"}},
 		batch: func(_ string, block int) float64 { return 0.5 + float64(block)/10 },
@@ -35,6 +37,13 @@ func newScene(schedulers []string, blocks int) *scene {
 		s.Treatments = append(s.Treatments, Treatment{ID: "scheduler=" + name, Factors: map[string]string{"scheduler": name},
 			Scheduler: name, VIPs: 1, ClientAddresses: 1})
 	}
+	return s
+}
+
+// profile makes the scene one whose times may be compared: batch is then the
+// latency of a query.
+func (s *scene) profile() *scene {
+	s.Accelerator, s.load, s.resolved = "kvm", openLoop, profileSeconds
 	return s
 }
 
@@ -59,10 +68,13 @@ func (s *scene) add(block int, t Treatment) {
 	got := s.give(t.Scheduler, block)
 	batch := s.batch(t.Scheduler, block)
 	r := artifact.Run{RunID: id, Experiment: s.Experiment, TreatmentID: t.ID, Block: block, Order: s.order, Factors: t.Factors,
-		Protocol: s.Protocol, LoadMode: "dnsperf", QueriesPlanned: s.queries, QueriesSent: s.queries, AnswersOK: s.queries,
+		Protocol: s.Protocol, LoadMode: s.load, QueriesPlanned: s.queries, QueriesSent: s.queries, AnswersOK: s.queries,
 		BatchS: &batch, ResolvedS: &batch, MbpsClientL2Both: ptr(1.232 / batch), QPS: ptr(float64(s.queries) / batch),
 		SourcePorts: s.ports, IPVSConnsDelta: int64(decisions), ConnRowsAfter: decisions, Decisions: ptr(decisions),
 		DNSPerfCompleted: ptr(s.queries), Valid: true}
+	if s.resolved > 0 {
+		r.BatchS, r.ResolvedS, r.LatencyP50 = ptr(s.resolved), ptr(s.resolved), &batch
+	}
 	if t.OnePacket {
 		r.ConnRowsAfter = 0
 	}

@@ -28,11 +28,10 @@ func TestThousandStudiesOfNothing(t *testing.T) {
 	claims, drifts := 0, 0
 	for range n {
 		s := newStudy(shaken(6, rng))
-		v := timing(s)
-		if len(v) != 1 || v[0].ID != "time" {
+		matrix, blocks := s.matrix(s.measure())
+		if v := claim(s, matrix, blocks); v.ID != "time" {
 			t.Fatalf("not judged: %+v", v)
 		}
-		matrix, _ := s.batchMatrix()
 		if comparePairs(s, matrix)[0].adjusted <= level {
 			claims++
 		}

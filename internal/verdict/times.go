@@ -22,7 +22,7 @@ const resampleSeed = 1
 
 // timing: whether differences in batch_s may be claimed, and if so which.
 func timing(s *study) []Verdict {
-	matrix, blocks := s.batchMatrix()
+	matrix, blocks := s.matrix(s.measure())
 	n, k := len(matrix), len(s.groups)
 	if k == 0 {
 		return nil
@@ -43,19 +43,20 @@ func timing(s *study) []Verdict {
 	return []Verdict{claim(s, matrix, blocks)}
 }
 
-// batchMatrix holds batch_s by block and treatment, of the blocks in which
-// every treatment has one.
-func (s *study) batchMatrix() (matrix [][]float64, blocks []int) {
-	values := map[int]map[int]float64{} // block → group → batch_s
+// matrix holds a measure by block and treatment, of the blocks in which every
+// treatment has one.
+func (s *study) matrix(m measure) (matrix [][]float64, blocks []int) {
+	values := map[int]map[int]float64{} // block → group → value
 	for j, g := range s.groups {
 		for _, r := range g.runs {
-			if r.BatchS == nil || !(*r.BatchS > 0) {
+			v := m.of(r.Run)
+			if v == nil || !(*v > 0) {
 				continue
 			}
 			if values[r.Block] == nil {
 				values[r.Block] = map[int]float64{}
 			}
-			values[r.Block][j] = *r.BatchS
+			values[r.Block][j] = *v
 		}
 	}
 	for b, row := range values {
@@ -84,6 +85,9 @@ func obstacles(s *study, n, k int, blocks []int) (why []string, ev []Evidence) {
 		why = append(why, fmt.Sprintf("the guests ran under emulation (%s)%s", name, wobble(s)))
 		ev = append(ev, Evidence{artifact.ManifestFile, "", "accelerator", s.Accelerator})
 	}
+	if lack, of := noProfile(s, n, k); lack != "" {
+		why, ev = append(why, lack), append(ev, of...)
+	}
 	if k > 1 {
 		pairs := k * (k - 1) / 2
 		need, control := stats.PairsNeeded(pairs, level), stats.PairsNeeded(k-1, level)
@@ -98,7 +102,9 @@ func obstacles(s *study, n, k int, blocks []int) (why []string, ev []Evidence) {
 				arithmetic += fmt.Sprintf(", and after Holm's correction all %d pairs need %d blocks, %s against one control %d", pairs, need, some(k-1, "comparison"), control)
 			}
 			why = append(why, arithmetic)
-			ev = append(ev, Evidence{artifact.RunsFile, "valid = true", "block", fmt.Sprintf("%d blocks with batch_s of all %d treatments", n, k)})
+			if n >= profileBlocks { // else it is among the evidence already
+				ev = append(ev, s.completeBlocks(n, k))
+			}
 		}
 	}
 	if list, used, differ := backendsDiffer(s); differ {
@@ -141,10 +147,15 @@ func enough(s *study, n, k int) string {
 	if s.Accelerator != "kvm" {
 		parts = append(parts, "run on a machine where KVM works")
 	}
+	if !s.allOpen() || s.shortest() < profileSeconds {
+		parts = append(parts, fmt.Sprintf("use load \"lvslab\" with mode = \"open\" and queries for %d s at its rate", profileSeconds))
+	}
+	need := profileBlocks
 	if k > 1 {
-		if need := stats.PairsNeeded(k*(k-1)/2, level); n < need {
-			parts = append(parts, fmt.Sprintf("set iterations to %d or more", max(20, need)))
-		}
+		need = max(need, stats.PairsNeeded(k*(k-1)/2, level))
+	}
+	if n < need {
+		parts = append(parts, fmt.Sprintf("set iterations to %d or more", need))
 	}
 	if _, _, differ := backendsDiffer(s); differ {
 		parts = append(parts, "let every treatment use the same backends")
@@ -156,7 +167,7 @@ func enough(s *study, n, k int) string {
 func claim(s *study, matrix [][]float64, blocks []int) Verdict {
 	n, k := len(matrix), len(s.groups)
 	v := Verdict{ID: "time", Level: Finding, Title: "Differences in time",
-		Evidence: []Evidence{{artifact.RunsFile, fmt.Sprintf("blocks %d to %d", blocks[0], blocks[n-1]), "batch_s", fmt.Sprintf("%d × %d values", n, k)}}}
+		Evidence: []Evidence{{artifact.RunsFile, fmt.Sprintf("blocks %d to %d", blocks[0], blocks[n-1]), s.measure().column, fmt.Sprintf("%d × %d values", n, k)}}}
 	f, err := stats.Friedman(matrix, resamples, resampleSeed)
 	if err != nil {
 		return Verdict{ID: "time-refused", Level: Refusal, Title: "No claim about time", Text: "The test could not be made: " + err.Error() + ".", Evidence: v.Evidence}
@@ -168,8 +179,8 @@ func claim(s *study, matrix [][]float64, blocks []int) Verdict {
 			found = append(found, p.String())
 		}
 	}
-	v.Text = fmt.Sprintf("Over %s Friedman's test gives p = %s for all %s together; after Holm's correction %s differ at %.0f %%",
-		some(n, "block"), probability(f.P), some(k, "treatment"), of(len(found), len(pairs), "pair"), 100*level)
+	v.Text = fmt.Sprintf("%s: over %s Friedman's test gives p = %s for all %s together; after Holm's correction %s differ at %.0f %%",
+		s.measure().column, some(n, "block"), probability(f.P), some(k, "treatment"), of(len(found), len(pairs), "pair"), 100*level)
 	switch {
 	case len(found) > maxNames:
 		v.Text += fmt.Sprintf(", for example %s.", strings.Join(found[:3], "; "))

@@ -30,8 +30,7 @@ func scenes() map[string]Input {
 	}
 	list["one-packet"] = ops.build()
 
-	kvm := newScene([]string{"rr", "lc", "wlc"}, 20).sockets20()
-	kvm.Accelerator = "kvm"
+	kvm := newScene([]string{"rr", "lc", "wlc"}, 20).sockets20().profile()
 	kvm.batch = func(scheduler string, block int) float64 {
 		jitter := 1 + float64(block*37%11)/1000
 		if scheduler == "wlc" {
@@ -162,14 +161,36 @@ func TestTimeIsClaimedWhereItMay(t *testing.T) {
 	expect(t, list, "time", Finding, "20 blocks", "3 treatments", "2 of 3 pairs", "wlc takes 1.200 times as long as rr")
 }
 
+// Ten treatments are 45 pairs and need 11 blocks, a profile needs 20 of any.
 func TestBlocksThatSuffice(t *testing.T) {
-	// Two treatments are one pair: five blocks are too few, six are enough.
-	for blocks, refused := range map[int]bool{5: true, 6: false} {
-		s := newScene([]string{"rr", "lc"}, blocks).sockets20()
-		s.Accelerator = "kvm"
-		list := Judge(s.build())
+	for blocks, refused := range map[int]bool{6: true, profileBlocks - 1: true, profileBlocks: false} {
+		list := Judge(newScene([]string{"rr", "lc"}, blocks).sockets20().profile().build())
 		if _, got := find(list, "time-refused"); got != refused {
 			t.Errorf("%d blocks: refused = %v\n%s", blocks, got, render(list))
+		}
+	}
+}
+
+// Each part of a timing profile is asked for by itself.
+func TestTimesNeedAProfile(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil        func(*Input)
+		says, remedy string
+	}{
+		"emulation":       {func(in *Input) { in.Facts.Accelerator = "tcg" }, "under emulation (tcg)", "KVM"},
+		"one closed loop": {func(in *Input) { in.Runs[3].LoadMode = "lvslab-closed" }, "(here: a closed loop", `mode = "open"`},
+		"one short run":   {func(in *Input) { in.Runs[3].ResolvedS = ptr(59.9) }, "(here: runs from 59.9 s", "queries for 60 s"},
+		"no duration":     {func(in *Input) { in.Runs[3].ResolvedS = nil }, "(here: runs from 0 s", "queries for 60 s"},
+		"a block without": {func(in *Input) { in.Runs[3].LatencyP50 = nil }, "(here: 19 complete blocks", "set iterations to 20 or more"},
+	} {
+		in := newScene([]string{"rr", "lc"}, profileBlocks).sockets20().profile().build()
+		expect(t, Judge(in), "time", Finding, "latency_p50_s: over 20 blocks")
+		c.spoil(&in)
+		list := Judge(in)
+		expect(t, list, "time", "")
+		expect(t, list, "time-refused", Refusal, c.says)
+		if v, _ := find(list, "time-refused"); !strings.Contains(v.Remedy, c.remedy) {
+			t.Errorf("%s: %s", name, v.Remedy)
 		}
 	}
 }
