@@ -26,7 +26,8 @@ against the tables. Nothing is changed. Exit 1 when anything does not follow.`,
 }
 
 func (a *app) compareCommand() *cobra.Command {
-	return &cobra.Command{
+	var o operation.CompareOptions
+	c := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Put two results side by side",
 		Long: `Put two results side by side: which inputs differ, which outcomes differ in
@@ -35,10 +36,12 @@ for results of one host under KVM; else the command says why it does not.`,
 		Example: `  lvslab compare results/lab/20261202T021204Z-41d6 results/lab/latest`,
 		Args:    exactly("two results", 2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			a.exit, err = operation.Compare(c.Context(), &a.settings, args[0], args[1])
+			a.exit, err = operation.Compare(c.Context(), &a.settings, args[0], args[1], o)
 			return err
 		},
 	}
+	c.Flags().BoolVar(&o.DetailedExitCode, "detailed-exitcode", false, "exit 3 when outcomes differ")
+	return c
 }
 
 func (a *app) mergeCommand() *cobra.Command {

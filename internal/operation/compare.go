@@ -9,8 +9,16 @@ import (
 	sidebyside "github.com/lvslab/lvslab/internal/compare"
 )
 
-// Compare shows what differs between two results. A difference is no failure.
-func Compare(_ context.Context, s *Settings, first, second string) (Exit, error) {
+// CompareOptions are what lvslab compare can be told.
+type CompareOptions struct {
+	// DetailedExitCode: outcomes that differ, and treatments that only one result
+	// has, are ExitCheckFailed. Inputs and times are not looked at.
+	DetailedExitCode bool
+}
+
+// Compare shows what differs between two results. A difference is no failure unless
+// it is asked to be one.
+func Compare(_ context.Context, s *Settings, first, second string, o CompareOptions) (Exit, error) {
 	a, errA := artifact.OpenStudy(first)
 	b, errB := artifact.OpenStudy(second)
 	if err := errors.Join(errA, errB); err != nil {
@@ -26,5 +34,8 @@ func Compare(_ context.Context, s *Settings, first, second string) (Exit, error)
 		return ExitError, err
 	}
 	s.Events.Emit(ReportEvent{Kind: "compare", Text: c.Text(), Data: raw})
+	if o.DetailedExitCode && (c.Alike() < len(c.Treatments) || len(c.OnlyA)+len(c.OnlyB) > 0 || len(c.Treatments) == 0) {
+		return ExitCheckFailed, nil
+	}
 	return ExitDone, nil
 }
