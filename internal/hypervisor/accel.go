@@ -173,20 +173,13 @@ const kernelReached = "Kernel panic - not syncing: VFS"
 
 // run returns why guests do not run, or "" when they do.
 func (p probe) run(ctx context.Context, kernelPath string) (string, error) {
-	dir, err := os.MkdirTemp("", "lvslab-probe-")
+	disk, err := bootDisk()
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
-	disk := make([]byte, 512)
-	copy(disk, bootSector)
-	disk[510], disk[511] = 0x55, 0xaa
-	image := filepath.Join(dir, "boot.img")
-	if err := os.WriteFile(image, disk, 0o600); err != nil {
-		return "", err
-	}
-	out, code, err := p.boot(ctx, p.firmware, "-m", "16", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04",
-		"-drive", "file="+image+",format=raw,if=ide,readonly=off,snapshot=off")
+	defer disk.Close()
+	out, code, err := p.boot(ctx, p.firmware, disk, "-m", "16", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04",
+		"-drive", "file=/proc/self/fd/3,format=raw,if=ide,readonly=off,snapshot=off")
 	switch {
 	case err != nil:
 		return "", err
@@ -197,7 +190,7 @@ func (p probe) run(ctx context.Context, kernelPath string) (string, error) {
 	case kernelPath == "":
 		return "", nil
 	}
-	out, code, err = p.boot(ctx, p.kernel, "-m", "192", "-kernel", kernelPath, "-serial", "stdio", "-no-reboot",
+	out, code, err = p.boot(ctx, p.kernel, nil, "-m", "192", "-kernel", kernelPath, "-serial", "stdio", "-no-reboot",
 		"-append", "console=ttyS0 panic=-1")
 	switch {
 	case err != nil:
@@ -210,10 +203,29 @@ func (p probe) run(ctx context.Context, kernelPath string) (string, error) {
 	return "QEMU ended early: " + lastLine(out, "without a message"), nil
 }
 
+// bootDisk is a disk with the boot sector on it. It has no name in any file system,
+// so that a process that is killed meanwhile leaves nothing behind.
+func bootDisk() (*os.File, error) {
+	fd, err := unix.MemfdCreate("lvslab-boot", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	disk := os.NewFile(uintptr(fd), "boot sector")
+	sector := make([]byte, 512)
+	copy(sector, bootSector)
+	sector[510], sector[511] = 0x55, 0xaa
+	if _, err := disk.Write(sector); err != nil {
+		disk.Close()
+		return nil, err
+	}
+	return disk, nil
+}
+
 // timedOut stands for the exit status of a guest that did not end by itself.
 const timedOut = -1
 
-func (p probe) boot(ctx context.Context, limit time.Duration, args ...string) (string, int, error) {
+// boot runs QEMU for so long at most; disk, unless nil, is its file descriptor 3.
+func (p probe) boot(ctx context.Context, limit time.Duration, disk *os.File, args ...string) (string, int, error) {
 	clock, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	all := append([]string{"-nodefaults", "-no-user-config", "-display", "none", "-net", "none",
@@ -228,6 +240,9 @@ func (p probe) boot(ctx context.Context, limit time.Duration, args ...string) (s
 	// And the terminal's Ctrl-C must not end it, as that would look like a guest
 	// that failed, and be remembered: this process cancels what it has begun.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	if disk != nil {
+		cmd.ExtraFiles = []*os.File{disk}
+	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

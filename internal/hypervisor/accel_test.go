@@ -78,6 +78,8 @@ func TestCPUIdentityKeepsWhatStays(t *testing.T) {
 
 func TestAccAcceleratorUnderEmulation(t *testing.T) {
 	acceptance(t)
+	// No file is written: one that is killed while it probes would leave it.
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	// What KVM must do, emulation can do, only slower.
 	p := probe{emulator: Emulator, accel: "tcg", firmware: 30 * time.Second, kernel: time.Minute}
 	if reason, err := p.run(context.Background(), ""); err != nil || reason != "" {
