@@ -2,6 +2,7 @@ package ipvsmodel
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 )
 
@@ -20,4 +21,18 @@ func Fold(a netip.Addr) netip.Addr {
 		x ^= binary.BigEndian.Uint32(b[i:])
 	}
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, x)))
+}
+
+// Folds are the addresses that were folded: folded → real.
+type Folds map[netip.Addr]netip.Addr
+
+// Fold folds an address and remembers it. A second one with the same fold is an
+// [ErrUnknown]: the model would take both for one.
+func (f Folds) Fold(a netip.Addr) (netip.Addr, error) {
+	to := Fold(a)
+	if o, taken := f[to]; taken && o != a {
+		return to, fmt.Errorf("%s and %s look alike to the kernel's hashes: %w", o, a, ErrUnknown)
+	}
+	f[to] = a
+	return to, nil
 }

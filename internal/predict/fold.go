@@ -10,15 +10,14 @@ import (
 // fold puts the addresses that the model holds in the place of those of IPv6, and
 // refuses a bench in which two of them would become one.
 func (b *bench) fold() error {
-	from := map[netip.Addr]netip.Addr{}
+	folds := ipvsmodel.Folds{}
 	var clash error
 	fold := func(a netip.Addr) netip.Addr {
-		f := ipvsmodel.Fold(a)
-		if o, taken := from[f]; taken && o != a {
-			clash = fmt.Errorf("%s and %s look alike to the kernel's hashes: %w", o, a, ipvsmodel.ErrUnknown)
+		to, err := folds.Fold(a)
+		if err != nil {
+			clash = err
 		}
-		from[f] = a
-		return f
+		return to
 	}
 	for i := range b.services {
 		s := &b.services[i]

@@ -17,13 +17,13 @@ type folds map[netip.Addr]netip.Addr
 // those of IPv6, and refuses one in which two would become one.
 func fold(in Input) (Input, folds, error) {
 	f := folds{}
+	seen := ipvsmodel.Folds(f)
 	var clash error
 	addr := func(a netip.Addr) netip.Addr {
-		to := ipvsmodel.Fold(a)
-		if o, taken := f[to]; taken && o != a {
-			clash = fmt.Errorf("%s and %s look alike to the kernel's hashes: %w", o, a, ipvsmodel.ErrUnknown)
+		to, err := seen.Fold(a)
+		if err != nil {
+			clash = err
 		}
-		f[to] = a
 		return to
 	}
 	port := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(addr(a.Addr()), a.Port()) }
