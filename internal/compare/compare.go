@@ -4,7 +4,6 @@
 package compare
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -36,6 +35,10 @@ type Treatment struct {
 	ID         string `json:"treatment_id"`
 	RunsA      int    `json:"runs_a"` // valid ones
 	RunsB      int    `json:"runs_b"`
+	// ListTurns: the kernel's list did not begin with the same backend in all runs.
+	// What the backends got is then compared by place of the list or by backend,
+	// whichever the counts keep to.
+	ListTurns bool `json:"list_turns,omitempty"`
 	// Differences are the outcomes whose values over the runs of one result do
 	// not meet those of the other; empty = alike.
 	Differences []Change `json:"differences"`
@@ -66,6 +69,7 @@ func (c Comparison) Alike() int {
 
 // Results compares two results.
 func Results(a, b *artifact.Artifact) (Comparison, error) {
+	declared := sameOrder(a.Manifest(), b.Manifest())
 	c := Comparison{A: side(a), B: side(b), Inputs: inputs(a, b), OnlyA: []string{}, OnlyB: []string{}, Treatments: []Treatment{}, Verdicts: []Change{}}
 	ga, gb := groups(a), groups(b)
 	var both [][2]group
@@ -82,8 +86,9 @@ func Results(a, b *artifact.Artifact) (Comparison, error) {
 		}
 	}
 	for _, p := range both {
+		m := match{p[0], p[1], turned(p[0], p[1], declared)}
 		c.Treatments = append(c.Treatments, Treatment{Experiment: p[0].experiment, ID: p[0].id, RunsA: len(p[0].runs), RunsB: len(p[1].runs),
-			Differences: outcomes(p[0], p[1])})
+			ListTurns: m.turned, Differences: m.outcomes()})
 	}
 	var err error
 	if c.Verdicts, err = verdicts(a, b); err != nil {
@@ -139,125 +144,6 @@ func groups(a *artifact.Artifact) []group {
 	slices.SortStableFunc(out, func(a, b group) int { return strings.Compare(a.name(), b.name()) })
 	return out
 }
-
-// span is the smallest and the largest of some whole numbers.
-type span struct {
-	low, high int64
-	some      bool
-}
-
-func (s *span) add(v int64) {
-	if !s.some || v < s.low {
-		s.low = v
-	}
-	if !s.some || v > s.high {
-		s.high = v
-	}
-	s.some = true
-}
-
-func (s span) String() string {
-	switch {
-	case !s.some:
-		return ""
-	case s.low == s.high:
-		return fmt.Sprint(s.low)
-	}
-	return fmt.Sprintf("%d to %d", s.low, s.high)
-}
-
-// meets reports whether two spans have a number in common.
-func (s span) meets(o span) bool {
-	if !s.some || !o.some {
-		return s.some == o.some
-	}
-	return s.low <= o.high && o.low <= s.high
-}
-
-// outcomes compares the counts of two treatments: whole numbers, the same in
-// every run where the kernel is deterministic. They differ when the range of one
-// result does not meet that of the other.
-func outcomes(a, b group) []Change {
-	out := []Change{}
-	if len(a.runs) == 0 || len(b.runs) == 0 {
-		return out
-	}
-	compare := func(name string, value func(run) (int64, bool)) {
-		if sa, sb := a.span(value), b.span(value); !sa.meets(sb) {
-			out = append(out, Change{name, sa.String(), sb.String()})
-		}
-	}
-	whole := func(value func(run) int) func(run) (int64, bool) {
-		return func(r run) (int64, bool) { return int64(value(r)), true }
-	}
-	compare("decisions", func(r run) (int64, bool) {
-		if r.Decisions == nil {
-			return 0, false
-		}
-		return int64(*r.Decisions), true
-	})
-	compare("source_ports", whole(func(r run) int { return r.SourcePorts }))
-	compare("queries_sent", whole(func(r run) int { return r.QueriesSent }))
-	compare("answers_ok", whole(func(r run) int { return r.AnswersOK }))
-	compare("unanswered", whole(func(r run) int { return r.Unanswered }))
-	compare("conn_rows_after", whole(func(r run) int { return r.ConnRowsAfter }))
-	for _, name := range backendNames(a, b) {
-		compare("ipvs_conns_delta of "+short(name), func(r run) (int64, bool) {
-			for _, row := range r.rows {
-				if row.Backend == name {
-					return row.IPVSConnsDelta, true
-				}
-			}
-			return 0, false
-		})
-		compare("answers_ok of "+short(name), func(r run) (int64, bool) {
-			for _, row := range r.rows {
-				if row.Backend == name {
-					return int64(row.AnswersOK), true
-				}
-			}
-			return 0, false
-		})
-	}
-	if fa, fb := a.flags(), b.flags(); fa != fb {
-		out = append(out, Change{"outcome_flags", fa, fb})
-	}
-	return out
-}
-
-func (g group) span(value func(run) (int64, bool)) span {
-	var s span
-	for _, r := range g.runs {
-		if v, ok := value(r); ok {
-			s.add(v)
-		}
-	}
-	return s
-}
-
-func (g group) flags() string {
-	var all []string
-	for _, r := range g.runs {
-		all = append(all, r.OutcomeFlags...)
-	}
-	slices.Sort(all)
-	return strings.Join(slices.Compact(all), ", ")
-}
-
-func backendNames(a, b group) []string {
-	var out []string
-	for _, g := range []group{a, b} {
-		for _, r := range g.runs {
-			for _, row := range r.rows {
-				out = append(out, row.Backend)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func short(backend string) string { return strings.TrimPrefix(backend, "backend.") }
 
 // verdicts derives the verdicts of both results with the rules of this version
 // and names those that only one has, or that have another level.

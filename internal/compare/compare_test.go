@@ -113,12 +113,12 @@ func TestOutcomes(t *testing.T) {
 	}
 	want := []Change{
 		{"decisions", "3", "12"}, {"conn_rows_after", "3", "0"},
-		{"ipvs_conns_delta of ns[0]", "1", "4"}, {"ipvs_conns_delta of ns[1]", "1", "4"}, {"ipvs_conns_delta of ns[2]", "1", "4"},
 		{"outcome_flags", "", "duplicate_answers"},
 	}
 	if d := cmp.Diff(want, c.Treatments[1].Differences); d != "" {
 		t.Error(d)
 	}
+	// Each backend has a third of the decisions in both, however many they are.
 	if text := c.Text(); !strings.Contains(text, "schedulers: scheduler=rr (2 and 2 runs)\n  decisions ") || !strings.Contains(text, "3 │ 12") {
 		t.Error(text)
 	}

@@ -37,7 +37,11 @@ func (c Comparison) Text() string {
 	fmt.Fprintf(&b, "\nOutcomes: %d of %d treatments in both results are alike.\n", c.Alike(), len(c.Treatments))
 	for _, t := range c.Treatments {
 		if len(t.Differences) > 0 {
-			section(fmt.Sprintf("%s: %s (%d and %d runs)", t.Experiment, t.ID, t.RunsA, t.RunsB), t.Differences)
+			turns := ""
+			if t.ListTurns {
+				turns = "; the list turns"
+			}
+			section(fmt.Sprintf("%s: %s (%d and %d runs%s)", t.Experiment, t.ID, t.RunsA, t.RunsB, turns), t.Differences)
 		}
 	}
 	section("Verdicts that differ", c.Verdicts)

@@ -71,7 +71,7 @@ var allowed = map[string][]string{
 	"internal/replay":           {"internal/artifact", "internal/agent/proto", "internal/ipvsmodel", "internal/load"},
 	"internal/experiment":       {"internal/replay", "internal/symptom", "internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
 	"internal/merge":            {"internal/artifact", "internal/diag"},
-	"internal/compare":          {"internal/artifact", "internal/report", "internal/stats"},
+	"internal/compare":          {"internal/artifact", "internal/report", "internal/stats", "internal/verdict"},
 	"internal/reproduce":        {"internal/artifact", "internal/stats", "internal/verdict"},
 	"internal/predict":          {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel", "internal/stats"},
 	"internal/population":       {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel"},

@@ -26,7 +26,7 @@ func Lists(runs []artifact.Run, rows map[string][]artifact.BackendRow) []List {
 		if !r.Valid || r.PastLVS() || len(rows[r.RunID]) == 0 {
 			continue
 		}
-		list := listOf(rows[r.RunID])
+		list := ListOf(rows[r.RunID])
 		key := strings.Join(list, " ")
 		if before, ok := of[r.TreatmentID]; ok && before != key {
 			turned = true
@@ -51,8 +51,8 @@ func Lists(runs []artifact.Run, rows map[string][]artifact.BackendRow) []List {
 	return out
 }
 
-// listOf are the backends of a run's rows, head first.
-func listOf(rows []artifact.BackendRow) []string {
+// ListOf are the backends of a run's rows, head first.
+func ListOf(rows []artifact.BackendRow) []string {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b artifact.BackendRow) int { return cmp.Compare(a.Position, b.Position) })
 	out := make([]string, len(sorted))
@@ -159,7 +159,7 @@ func (s *study) lists() []List {
 
 // turned reports whether a treatment's runs met more than one list.
 func (g group) turned() bool {
-	return slices.ContainsFunc(g.runs, func(r run) bool { return !slices.Equal(listOf(r.rows), listOf(g.runs[0].rows)) })
+	return slices.ContainsFunc(g.runs, func(r run) bool { return !slices.Equal(ListOf(r.rows), ListOf(g.runs[0].rows)) })
 }
 
 // spot is what a share belongs to: a backend, or where the list turns a place.
