@@ -73,7 +73,7 @@ var allowed = map[string][]string{
 	"internal/merge":            {"internal/artifact", "internal/diag"},
 	"internal/compare":          {"internal/artifact", "internal/report", "internal/stats", "internal/verdict"},
 	"internal/reproduce":        {"internal/artifact", "internal/stats", "internal/verdict"},
-	"internal/predict":          {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel", "internal/stats"},
+	"internal/predict":          {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel", "internal/stats", "internal/verdict"},
 	"internal/population":       {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel"},
 	"internal/advise":           {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
 	"internal/verify":           {"internal/replay", "internal/artifact", "internal/diag", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},

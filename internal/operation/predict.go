@@ -116,6 +116,7 @@ func (a *applying) planned() (map[string]map[string]int, error) {
 	out := map[string]map[string]int{}
 	for _, e := range a.study.topology.Experiments {
 		trials := a.list.of(e)
+		e.Controls = nil // a trial has the list of its block
 		at := map[string]int{}
 		var different []experiment.Treatment
 		for _, t := range trials {

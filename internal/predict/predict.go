@@ -27,7 +27,7 @@ type Prediction struct {
 	// and a backend see of them cannot differ.
 	Same [][]string `json:"same"`
 	// Rotates says that the kernel's list begins elsewhere in each block; the
-	// cells are those of the first.
+	// cells are those of the first, and KeepsTo says what the others have.
 	Rotates bool `json:"rotates"`
 	// Collapses says that of treatments which are one only the first is run.
 	Collapses bool `json:"collapses,omitempty"`
@@ -74,6 +74,11 @@ type Cell struct {
 	Jain     *float64 `json:"jain"`
 	JainBest *float64 `json:"jain_best"`
 	Shares   []Share  `json:"shares"` // declared order
+	// KeepsTo is what the shares keep to when the list turns, "" when it does not.
+	KeepsTo Keeping `json:"keeps_to,omitempty"`
+	// Turns are the lists of a treatment whose shares keep to neither places nor
+	// backends, in the order of their first block.
+	Turns []Turn `json:"turns,omitempty"`
 	// Entries are rows of the connection table when the load ends. They live
 	// from EntryMin to EntryMax seconds after their last packet.
 	Entries  int     `json:"entries"`
@@ -126,20 +131,9 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 		if tr.Direct() { // nothing of IPVS takes part
 			continue
 		}
-		var cell Cell
-		for i, turned := range experiment.Turned(e, tr) { // one treatment is one in every place of the list
-			c, err := predict(t, e, svc, turned, each)
-			if err != nil {
-				return out, fmt.Errorf("predict %s, %s: %w", e.Noun, tr.ID, err)
-			}
-			if i == 0 {
-				cell = c
-			} else {
-				cell.signature += "\n" + c.signature
-			}
-			if c.Kind != Exact {
-				break // its signature is its own
-			}
+		cell, err := ofTurns(t, e, svc, tr, each)
+		if err != nil {
+			return out, fmt.Errorf("predict %s, %s: %w", e.Noun, tr.ID, err)
 		}
 		out.Cells = append(out.Cells, cell)
 	}

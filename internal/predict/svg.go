@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"html"
 	"strings"
+	"unicode/utf8"
 )
 
 // The picture: a bar for each treatment, a part of it for each backend.
 const (
 	pictureWidth = 900
 	labelWidth   = 300
+	labelRunes   = 44
 	barWidth     = 460
 	barHeight    = 16
 	rowHeight    = 24
@@ -25,7 +27,7 @@ func SVG(all []Prediction) string {
 	var b strings.Builder
 	height := 8
 	for _, p := range all {
-		height += headHeight + rowHeight*len(p.Cells)
+		height += p.height()
 	}
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">`+"\n", pictureWidth, height)
 	b.WriteString("<title>Predicted shares of the backends</title>\n")
@@ -33,16 +35,35 @@ func SVG(all []Prediction) string {
 	y := 0
 	for _, p := range all {
 		p.draw(&b, y)
-		y += headHeight + rowHeight*len(p.Cells)
+		y += p.height()
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }
 
+func (p Prediction) height() int {
+	h := 0
+	for _, s := range p.sections() {
+		h += headHeight + rowHeight*len(s.rows)
+	}
+	return h
+}
+
 func (p Prediction) draw(b *strings.Builder, y int) {
-	text(b, 8, y+20, "", `font-weight="bold"`, p.Experiment+" on "+p.Service)
+	for _, s := range p.sections() {
+		title := p.Experiment + " on " + p.Service
+		if s.title != "" {
+			title += ". " + strings.TrimSuffix(s.title, ":")
+		}
+		text(b, 8, y+20, "", `font-weight="bold"`, title)
+		s.draw(b, y)
+		y += headHeight + rowHeight*len(s.rows)
+	}
+}
+
+func (s section) draw(b *strings.Builder, y int) {
 	x := 8
-	for i, n := range p.names() {
+	for i, n := range s.columns {
 		if x > pictureWidth-120 {
 			text(b, x, y+42, "", "", "…")
 			break
@@ -51,29 +72,29 @@ func (p Prediction) draw(b *strings.Builder, y int) {
 		text(b, x+14, y+42, "", "", n)
 		x += 30 + 7*len(n)
 	}
-	for i, c := range p.Cells {
-		c.draw(b, y+headHeight-8+i*rowHeight)
+	for i, r := range s.rows {
+		r.draw(b, s.columns, y+headHeight-8+i*rowHeight)
 	}
 }
 
-func (c Cell) draw(b *strings.Builder, y int) {
-	label := c.Treatment
-	if r := []rune(label); len(r) > 44 {
-		label = string(r[:43]) + "…"
+func (r row) draw(b *strings.Builder, columns []string, y int) {
+	label, room := r.cell.Treatment, labelRunes-utf8.RuneCountInString(r.head)
+	if runes := []rune(label); len(runes) > room {
+		label = string(runes[:max(0, room-1)]) + "…"
 	}
-	text(b, labelWidth-8, y+12, "end", "", label)
+	text(b, labelWidth-8, y+12, "end", "", label+r.head)
 	at := float64(labelWidth)
-	for i, s := range c.Shares {
+	for i, s := range r.shares {
 		w := s.Share * barWidth
 		if w > 0 {
 			fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"><title>%s</title></rect>`+"\n",
-				at, y, w, barHeight, fills[i%len(fills)], html.EscapeString(fmt.Sprintf("%s, %s: %.1f %%", c.Treatment, short(s.Backend), 100*s.Share)))
+				at, y, w, barHeight, fills[i%len(fills)], html.EscapeString(fmt.Sprintf("%s%s, %s: %.1f %%", r.cell.Treatment, r.where, columns[i], 100*s.Share)))
 		}
 		at += w
 	}
-	note := count(c.Decisions, "decision")
-	if c.Kind != Exact {
-		note += ", " + string(c.Kind)
+	note := count(r.decisions, "decision")
+	if r.cell.Kind != Exact {
+		note += ", " + string(r.cell.Kind)
 	}
 	text(b, labelWidth+barWidth+8, y+12, "", "", note)
 }

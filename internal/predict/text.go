@@ -14,8 +14,13 @@ import (
 func (p Prediction) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s on %s: %s. By the kernel's rules, each run:\n\n", p.Experiment, p.Service, count(len(p.Cells), "treatment"))
-	p.table(&b)
-	b.WriteByte('\n')
+	for _, s := range p.sections() {
+		if s.title != "" {
+			b.WriteString("  " + s.title + "\n")
+		}
+		s.table(&b)
+		b.WriteByte('\n')
+	}
 	for _, line := range p.findings() {
 		b.WriteString(line + "\n")
 	}
@@ -37,14 +42,14 @@ func short(backend string) string {
 	return backend
 }
 
-func (p Prediction) table(b *strings.Builder) {
-	rows := [][]string{append([]string{"treatment", "sure", "ports", "decisions", "by entry"}, p.names()...)}
-	for _, c := range p.Cells {
-		row := []string{c.Treatment, string(c.Kind), strconv.Itoa(c.Ports), strconv.Itoa(c.Decisions), fmt.Sprintf("%.1f %%", 100*c.Pinned)}
-		for _, s := range c.Shares {
-			row = append(row, s.text())
+func (s section) table(b *strings.Builder) {
+	rows := [][]string{append([]string{"treatment", "sure", "ports", "decisions", "by entry"}, s.columns...)}
+	for _, r := range s.rows {
+		line := []string{r.cell.Treatment + r.where, string(r.cell.Kind), strconv.Itoa(r.cell.Ports), strconv.Itoa(r.decisions), fmt.Sprintf("%.1f %%", 100*r.pinned)}
+		for _, share := range r.shares {
+			line = append(line, share.text())
 		}
-		rows = append(rows, row)
+		rows = append(rows, line)
 	}
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -104,10 +109,19 @@ func (p Prediction) findings() []string {
 		}
 	}
 	if p.Rotates {
-		out = append(out, "The kernel's list begins one place further on in each block: these are the numbers of the first. What a place of the list gets goes to whoever stands there.")
+		out = append(out, p.turning())
 	}
 	out = append(out, p.extremes()...)
 	return out
+}
+
+// turning says how the list turns and who is its head when.
+func (p Prediction) turning() string {
+	line := "The kernel's list begins one place further on in each block"
+	if slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.KeepsTo != "" }) {
+		return line + "."
+	}
+	return line + ", and there is one block."
 }
 
 // names writes treatments by what tells them apart, controls as they are.
@@ -169,8 +183,8 @@ func (p Prediction) extremes() []string {
 	if worst.Decisions > 0 && worst.Quantum > 0.01 {
 		out = append(out, fmt.Sprintf("Where %s to be made, one is %.3g %% of the queries, and no share can be finer (%s).", are(worst.Decisions), 100*worst.Quantum, worst.Treatment))
 	}
-	if lost := slices.MaxFunc(p.Cells, func(a, b Cell) int { return a.Unserved - b.Unserved }); lost.Unserved > 0 {
-		out = append(out, fmt.Sprintf("IPVS sends up to %s to nobody (%s).", queries(lost.Unserved), lost.Treatment))
+	if lost := slices.MaxFunc(p.Cells, func(a, b Cell) int { return a.unserved() - b.unserved() }); lost.unserved() > 0 {
+		out = append(out, fmt.Sprintf("IPVS sends up to %s to nobody (%s).", queries(lost.unserved()), lost.Treatment))
 	}
 	long := slices.MaxFunc(p.Cells, func(a, b Cell) int { return compare(a.EntryMax, b.EntryMax) })
 	if long.EntryMax > 0 {
