@@ -134,6 +134,10 @@ func load(dir string) (Image, error) {
 	return img, nil
 }
 
+// KernelVersion is the version of the kernel's package, 6.1.192-3, by which Debian
+// tells what the release does not; "" for a kernel that is no package.
+func (img Image) KernelVersion() string { return img.Packages["linux-image-"+img.KernelRelease] }
+
 // Verify reads the files and compares their sums with the recorded ones.
 func (img Image) Verify() error {
 	now := img

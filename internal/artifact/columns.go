@@ -68,6 +68,7 @@ var runColumns = []column[Run]{
 	added(optionalInteger("replay_rows", "rows", "rows of the connection table that were compared with the model's: client, VIP, backend, state, timer", "model, /proc/net/ip_vs_conn", func(r *Run) **int { return &r.ReplayRows })),
 	added(optionalInteger("replay_rows_differ", "rows", "of these, rows that are not the same", "model, /proc/net/ip_vs_conn", func(r *Run) **int { return &r.ReplayRowsDiffer })),
 	added(text("kernel_differs", false, "the first thing that the kernel did otherwise than the model; empty when nothing, or nothing was compared", "model, IPVS counters, client capture", func(r *Run) *string { return &r.KernelDiffers })),
+	added(text("kernel", false, "kernel that the director runs, uname -r", "director", func(r *Run) *string { return &r.Kernel })),
 }
 
 // backendColumns are the columns of backends.csv in order.

@@ -58,6 +58,7 @@ type Run struct {
 	ReplayRows       *int   // rows of the connection table that were compared
 	ReplayRowsDiffer *int   // of these, other than the model's
 	KernelDiffers    string // the first thing that the kernel did otherwise
+	Kernel           string // of the director, uname -r; "" in results before it was read
 }
 
 // BackendRow is one row of backends.csv: one run and one backend.

@@ -48,7 +48,6 @@ type measured struct {
 	matched      load.Matched
 	summary      load.Summary
 	planned      map[string]int // decisions by backend, nil when they are not certain
-	kernel       string         // of the director, uname -r
 	replay       replay.Result  // the model's word on what was captured
 	keepCaptures bool
 	duplicating  bool // an impairment makes copies of packets

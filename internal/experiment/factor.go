@@ -10,6 +10,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 )
 
@@ -57,6 +58,7 @@ var factors = map[string]factor{
 	"vips":       {applyVIPs, scalarText, prefixed("v")},
 	"protocol":   {applyProtocol, scalarText, plainSlug},
 	"flags":      {applyFlags, flagsText, plainSlug},
+	"kernel":     {applyKernel, imageText, plainSlug},
 }
 
 // FactorNames returns the closed list of factors, sorted.
@@ -200,6 +202,22 @@ func applyFlags(s *Setting, v cty.Value, _ scope) error {
 	slices.Sort(list)
 	s.Flags = slices.Compact(list)
 	return nil
+}
+
+// applyKernel takes the address of an image block, as internal/lang makes it.
+func applyKernel(s *Setting, v cty.Value, _ scope) error {
+	text, err := asString(v)
+	n, bad := addr.ParseNoun(text)
+	if err != nil || bad != nil || n.Kind != addr.Image {
+		return fmt.Errorf("must be an image block")
+	}
+	s.Kernel = n.String()
+	return nil
+}
+
+// imageText writes image.old as old.
+func imageText(v cty.Value) string {
+	return strings.TrimPrefix(scalarText(v), string(addr.Image)+".")
 }
 
 // scalarText writes a string, a bool or a number as it stands in an id.

@@ -48,6 +48,8 @@ type fakeLab struct {
 	captures   map[addr.Noun]map[string]*fakeCapture
 	files      map[string][]byte // client and path
 	klog       map[addr.Noun][]proto.KernelLine
+	kernels    map[addr.Noun]string // what the images are said to have
+	image      addr.Noun            // that the director boots, the zero noun for the declared one
 	port       uint16
 	clock      time.Time
 	ops        []string // "node op", in the order in which they began
@@ -121,7 +123,7 @@ func newFakeLab(t *testing.T, top *lang.Topology) *fakeLab {
 
 // lab is the fake as the run loop sees it.
 func (f *fakeLab) lab() *Lab {
-	return &Lab{Topology: f.top, Layout: f.layout, Renew: f.renew, Node: func(n addr.Noun) client.Caller {
+	return &Lab{Topology: f.top, Layout: f.layout, Kernels: f.kernels, Renew: f.renew, Node: func(n addr.Noun) client.Caller {
 		if _, ok := f.top.Machine(n); !ok {
 			return nil
 		}
@@ -204,6 +206,8 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 		return f.settled(args(f.t, e, proto.IPVSSettleSpec{})), nil
 	case proto.Counters.Op:
 		return f.counters(n, args(f.t, e, proto.CountersSpec{})), nil
+	case proto.SysctlRead.Op:
+		return map[string]string{"kernel.osrelease": f.kernel()}, nil
 	case proto.KernelLog.Op:
 		return f.kernelLog(n, args(f.t, e, proto.KernelLogSpec{}).Since), nil
 	case proto.TunnelRead.Op:

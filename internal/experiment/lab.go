@@ -22,16 +22,18 @@ type Lab struct {
 	// Node returns the connection to a machine's agent, nil when there is none.
 	Node func(addr.Noun) client.Caller
 	// Renew makes machines anew, with the addresses and settings that they had,
-	// and returns when they are as declared. It is carried out to its end even
+	// and returns when they are as declared, but for those that boot another image:
+	// images names it by machine. It is carried out to its end even
 	// when the context is cancelled meanwhile: after an error the machines are in
 	// doubt. Nil when the lab cannot; experiments with isolation need it.
-	Renew func(ctx context.Context, machines []addr.Noun) ([]Renewed, error)
+	Renew func(ctx context.Context, machines []addr.Noun, images map[addr.Noun]addr.Noun) ([]Renewed, error)
 	// Planned are the decisions that the model of IPVS is certain of before the
 	// first run: by run id, then by backend. A run may be missing.
 	Planned map[string]map[string]int
-	// Kernel is the guests' uname -r, for the evidence that the kernel and the
-	// model differ; it may be empty.
-	Kernel string
+	// Kernels are what uname -r has to say on the director, by the image that it
+	// boots, the zero noun for the declared one. One may be missing: then whatever
+	// it says is right.
+	Kernels map[addr.Noun]string
 }
 
 // NodeError is a call to a machine that failed. Its cause is a [*proto.Error]

@@ -25,6 +25,7 @@ type machinery struct {
 	expected  load.Expected
 	nodes     map[string]string // MAC → machine
 	renewals  []addr.Noun       // made anew before each run
+	other     bool              // the director boots another image than the declared one
 
 	mu       sync.Mutex
 	klog     map[addr.Noun]uint64 // last kernel message seen

@@ -21,12 +21,17 @@ const (
 	bytesPerQuery = 1024
 )
 
+// releaseOf is where the running kernel tells what uname -r says
+// (Documentation/admin-guide/sysctl/kernel.rst).
+const releaseOf = "kernel.osrelease"
+
 // baseline is what stood on the counters before the load, and the read-back of
 // the director: the proof that steps 2 to 6 were done.
 type baseline struct {
 	fresh    proto.IPVSFreshState
 	counters map[addr.Noun]proto.CounterSet
 	capture  string // id of the running captures
+	kernel   string // of the director, uname -r
 }
 
 // prepare carries out steps 2 to 6 in one round trip to all machines: the
@@ -43,6 +48,7 @@ func (m *machinery) prepare(ctx context.Context, c *cast, s Setting, loads []pro
 	fresh := client.Add(r.on(c.director.noun), proto.IPVSFresh, proto.IPVSFreshSpec{
 		Services: want, Sysctl: directorSysctls(m.lab.Topology, c.director.noun), EmptyWithinMS: emptyWithin.Milliseconds(),
 	})
+	kernel := client.Add(r.on(c.director.noun), proto.SysctlRead, []string{releaseOf})
 	readings := map[addr.Noun]*client.Future[proto.CounterSet]{}
 	logs := map[addr.Noun]*client.Future[[]proto.KernelLine]{}
 	for _, p := range c.parts(s) {
@@ -68,7 +74,7 @@ func (m *machinery) prepare(ctx context.Context, c *cast, s Setting, loads []pro
 			m.has(p)
 		}
 	}
-	base.fresh = fresh.Value()
+	base.fresh, base.kernel = fresh.Value(), kernel.Value()[releaseOf]
 	for n, f := range readings {
 		base.counters[n] = f.Value()
 	}
@@ -80,6 +86,7 @@ func (m *machinery) prepare(ctx context.Context, c *cast, s Setting, loads []pro
 		failed, err = failedWords(err)
 	} else {
 		failed = append(differences(want, base.fresh.Services), m.pristine(c.director.noun, base.fresh)...)
+		failed = append(failed, m.kernelWanted(c.director.noun, s, base.kernel)...)
 	}
 	if err != nil || len(failed) > 0 {
 		return nil, failed, errors.Join(err, m.dropCaptures(ctx, c, s, captureID))

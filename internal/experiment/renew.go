@@ -18,7 +18,9 @@ const RenewedFile = "renewed.json"
 
 // Renewed is a machine as it was made anew for a run.
 type Renewed struct {
-	Node   string `json:"node"`
+	Node string `json:"node"`
+	// Image is the block of the image that it boots instead of the declared one.
+	Image  string `json:"image,omitempty"`
 	BootID string `json:"boot_id"`
 	// Template is the key of the saved machine that it is a clone of, "" when it
 	// was booted.
@@ -72,13 +74,60 @@ func (m *machinery) renew(ctx context.Context, out *measured) error {
 	if m.lab.Renew == nil {
 		return &renewError{errNoRenewal}
 	}
-	list, err := m.lab.Renew(ctx, m.renewals)
+	images, err := m.images(out.trial.Treatment.Setting)
+	if err != nil {
+		return err
+	}
+	list, err := m.lab.Renew(ctx, m.renewals, images)
 	if err != nil {
 		return &renewError{err}
 	}
+	m.other = len(images) > 0
 	m.forget(m.renewals)
 	out.renewed = list
 	return nil
+}
+
+// images are those that a setting has machines boot instead of the declared ones:
+// IPVS decides in the director, so its kernel is the one that a factor varies.
+func (m *machinery) images(s Setting) (map[addr.Noun]addr.Noun, error) {
+	if s.Kernel == "" {
+		return nil, nil
+	}
+	image, err := addr.ParseNoun(s.Kernel)
+	if err != nil {
+		return nil, fmt.Errorf("image of the run's director: %w", err)
+	}
+	svc, _ := m.lab.Topology.Service(m.exp.Service)
+	return map[addr.Noun]addr.Noun{svc.Director: image}, nil
+}
+
+// declaredAgain gives the director the image back that it is declared with, after
+// runs with others.
+func (m *machinery) declaredAgain(ctx context.Context) error {
+	if !m.other {
+		return nil
+	}
+	if _, err := m.lab.Renew(ctx, m.renewals, nil); err != nil {
+		return &renewError{err}
+	}
+	m.forget(m.renewals)
+	m.other = false
+	return nil
+}
+
+// kernelWanted says what shows that the director runs another kernel than the one
+// of its image.
+func (m *machinery) kernelWanted(director addr.Noun, s Setting, runs string) []string {
+	var image addr.Noun
+	if s.Kernel != "" {
+		image, _ = addr.ParseNoun(s.Kernel) // it was parsed when the director was made
+	}
+	want, known := m.lab.Kernels[image]
+	if !known || want == runs {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s runs Linux %s, but its image has Linux %s", director, runs, want)}
 }
 
 // forget drops what the machines had: their kernel's messages begin again, and

@@ -21,7 +21,7 @@ import (
 
 // renew makes machines anew as a real lab does: what the old ones knew is gone,
 // and the director has its declared services.
-func (f *fakeLab) renew(_ context.Context, nodes []addr.Noun) ([]Renewed, error) {
+func (f *fakeLab) renew(_ context.Context, nodes []addr.Noun, images map[addr.Noun]addr.Noun) ([]Renewed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.renewals++
@@ -33,6 +33,7 @@ func (f *fakeLab) renew(_ context.Context, nodes []addr.Noun) ([]Renewed, error)
 		if n == director {
 			f.entries, f.next, f.totals = map[flow]int{}, map[netip.Addr]int{}, proto.IPVSTotals{}
 			f.services = declaredServices(f.top, director)
+			f.image = images[director]
 		}
 		out = append(out, Renewed{Node: n.String(), BootID: fmt.Sprintf("boot-%d-%s", f.renewals, n), Seed: "00", HostKey: "SHA256:x"})
 	}

@@ -45,7 +45,7 @@ func failures(tries []try) []string {
 func (out *measured) rows() (artifact.Run, []artifact.BackendRow, []string) {
 	backends := out.backendRows()
 	r := runRow(out.trial)
-	r.StartedAt = out.started
+	r.StartedAt, r.Kernel = out.started, out.before.kernel
 	out.outcomes(&r)
 	r.ConnRowsAfter = out.connRows()
 	for _, b := range backends {

@@ -101,6 +101,10 @@ func Run(ctx context.Context, lab *Lab, e lang.Experiment, trials []Trial, rec R
 		out.GivenBack = true // what had borrowed something is gone, or will be replaced
 		return out, err
 	}
+	if back := m.declaredAgain(ctx); back != nil {
+		out.GivenBack = true
+		return out, errors.Join(err, back)
+	}
 	back := loan.GiveBack(context.WithoutCancel(ctx), lab)
 	out.GivenBack = back == nil
 	return out, errors.Join(err, back)
@@ -123,7 +127,7 @@ func unfit(last artifact.Run) error {
 // one carries out a trial and records it.
 func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Done, error) {
 	out := &measured{
-		trial: t, cast: c, planned: m.lab.Planned[t.RunID], kernel: m.lab.Kernel, keepCaptures: m.exp.Capture, duplicating: duplicates(m.lab.Topology),
+		trial: t, cast: c, planned: m.lab.Planned[t.RunID], keepCaptures: m.exp.Capture, duplicating: duplicates(m.lab.Topology),
 		captures: map[addr.Noun]proto.CaptureResult{},
 		after:    map[addr.Noun]proto.CounterSet{},
 		klog:     map[addr.Noun][]proto.KernelLine{},

@@ -52,6 +52,10 @@ type Setting struct {
 	Mark uint32 `json:"fwmark,omitempty"`
 	Port uint16 `json:"port,omitempty"`
 
+	// Kernel is the image that the director boots for the run, image.old; empty
+	// when it is the declared one.
+	Kernel string `json:"kernel,omitempty"`
+
 	Clients int `json:"clients"` // the first n of the experiment's
 	VIPs    int `json:"vips"`    // the first n of the service's
 

@@ -3,6 +3,8 @@ package ipvsmodel
 import (
 	"errors"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -44,6 +46,22 @@ type Kernel struct {
 	// lblcr and twos compare is 256·active + inactive, now it is 256·active +
 	// active + inactive; and thresholds were checked in another place.
 	Before2026 bool
+}
+
+// fixed is, by series, the first release of Debian's kernels with that change.
+var fixed = map[string]int{"6.1": 187, "6.12": 105}
+
+// KernelOf says which rules a kernel of Debian has, by the version of its package,
+// 6.1.192-3. A version of another series says nothing: it gets the newest rules.
+func KernelOf(version string) Kernel {
+	upstream, _, _ := strings.Cut(version, "-")
+	parts := strings.Split(upstream, ".")
+	if len(parts) != 3 {
+		return Kernel{}
+	}
+	first, known := fixed[parts[0]+"."+parts[1]]
+	patch, err := strconv.Atoi(parts[2])
+	return Kernel{Before2026: known && err == nil && patch < first}
 }
 
 // Key names a service: by protocol and address, or by the mark of a packet

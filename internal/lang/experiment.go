@@ -57,6 +57,9 @@ func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 		first[fb.label] = true
 		x.Factors = append(x.Factors, fr.factor())
 	}
+	if b.args["isolation"] == nil && first[FactorKernel] {
+		x.Isolation = IsolationRestore
+	}
 	return x
 }
 
@@ -116,7 +119,8 @@ var factorKinds = map[string]factorKind{
 			return ""
 		})
 	}},
-	"flags": {"a list of scheduler flags", flagsValue},
+	"flags":      {"a list of scheduler flags", flagsValue},
+	FactorKernel: {"an image block, as in [image.old, image.new]", kernelValue},
 }
 
 // FactorNames are the names of all factors.
@@ -126,11 +130,7 @@ func (r *reader) factor() Factor {
 	f := Factor{Name: r.b.label, Range: r.b.rng}
 	kind, ok := factorKinds[f.Name]
 	if !ok {
-		remedy := suggest(f.Name, FactorNames(), "Factors are")
-		if f.Name == "kernel" {
-			remedy = "Leave it out: this version measures one kernel at a time."
-		}
-		r.complain("", "Unknown factor", remedy, "There is no factor %q.", f.Name)
+		r.complain("", "Unknown factor", suggest(f.Name, FactorNames(), "Factors are"), "There is no factor %q.", f.Name)
 	}
 	if r.b.args["values"] == nil {
 		return f

@@ -8,6 +8,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/lvslab/lvslab/internal/addr"
 )
 
 // The functions here bring one value of a factor into its normal form, or say
@@ -121,4 +123,16 @@ func flagsValue(v cty.Value) (cty.Value, string) {
 		}
 	}
 	return out, ""
+}
+
+// FactorKernel is the factor whose values are images for the director.
+const FactorKernel = "kernel"
+
+// kernelValue takes an image block for its address: a value of a factor is plain.
+func kernelValue(v cty.Value) (cty.Value, string) {
+	v, _ = v.Unmark()
+	if n, ok := handleOf(v); ok && n.Kind == addr.Image {
+		return cty.StringVal(n.String()), ""
+	}
+	return cty.NilVal, "it is no image block"
 }

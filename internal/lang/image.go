@@ -2,7 +2,6 @@ package lang
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -11,8 +10,13 @@ import (
 	"github.com/lvslab/lvslab/internal/diag"
 )
 
-// kernelPackages begin the names of Debian's packages with a kernel.
-const kernelPackages = "linux-image-"
+const (
+	// kernelPackages begin the names of Debian's packages with a kernel.
+	kernelPackages = "linux-image-"
+	// builtinKernel is the package of the kernel that machines without an image
+	// boot: Linux 6.1 in Debian 12.
+	builtinKernel = "linux-image-cloud-amd64"
+)
 
 func (e *evaluator) image(b *block) Image {
 	r := e.reader(b, nil)
@@ -46,9 +50,14 @@ func (r *rules) images() {
 	for _, m := range r.t.Machines {
 		used[m.Image] = true
 	}
+	for _, x := range r.t.Experiments {
+		for _, n := range x.Kernels() {
+			used[n] = true
+		}
+	}
 	for _, i := range r.t.Images {
 		if !used[i.Noun] && !r.d.noun(i.Noun) {
-			r.warn(i.Noun, "", i.Range, "Image without a machine", "Write image = "+i.Noun.String()+" in a machine, or leave the block out.", "No machine boots %s.", i.Noun)
+			r.warn(i.Noun, "", i.Range, "Image without a machine", "Write image = "+i.Noun.String()+" in a machine, name it in a factor \"kernel\", or leave the block out.", "No machine boots %s.", i.Noun)
 		}
 	}
 	for _, s := range r.t.Services {
@@ -57,14 +66,40 @@ func (r *rules) images() {
 		}
 	}
 	for _, x := range r.t.Experiments {
-		for i, f := range x.Factors {
-			s, ok := r.t.Service(x.Service)
-			later := slices.ContainsFunc(f.Values, func(v cty.Value) bool {
-				return v.Type() == cty.String && v.IsKnown() && !v.IsNull() && v.AsString() == laterScheduler
-			})
-			if ok && f.Name == "scheduler" && later {
-				r.lacking(s, x.Noun, fmt.Sprintf("factor[%d].values", i), f.Range, `factor "scheduler" of `+x.Noun.String())
+		r.schedulersOf(x)
+	}
+}
+
+// schedulersOf: a scheduler that an experiment runs is in each kernel that it runs.
+func (r *rules) schedulersOf(x Experiment) {
+	s, ok := r.t.Service(x.Service)
+	if !ok {
+		return
+	}
+	wants, arg, block, what := s.Scheduler, "", x.Range, "scheduler of "+s.Noun.String()
+	for i, f := range x.Factors {
+		if f.Name != "scheduler" {
+			continue
+		}
+		wants = ""
+		for _, v := range f.Values {
+			if v.Type() == cty.String && v.IsKnown() && !v.IsNull() && v.AsString() == laterScheduler {
+				wants = laterScheduler
 			}
+		}
+		arg, block, what = fmt.Sprintf("factor[%d].values", i), f.Range, `factor "scheduler" of `+x.Noun.String()
+	}
+	if wants != laterScheduler {
+		return
+	}
+	kernels := x.Kernels()
+	if len(kernels) == 0 && arg != "" { // what the service declares is judged there
+		r.lacking(s, x.Noun, arg, block, what)
+	}
+	for _, n := range kernels {
+		if i, ok := r.t.ImageNamed(n); ok && i.Kernel == builtinKernel {
+			r.fail(x.Noun, arg, block, "Scheduler not in the guest kernel", "Use another one, or take "+n.String()+` out of the factor "kernel".`,
+				"%s: Debian builds %q from 6.11 on, and %s has Linux 6.1.", what, laterScheduler, n)
 		}
 	}
 }
@@ -77,4 +112,21 @@ func (r *rules) lacking(s Service, n addr.Noun, arg string, block diag.Range, wh
 	}
 	r.fail(n, arg, block, "Scheduler not in the guest kernel", fmt.Sprintf(`Use another one, or give %s an image with kernel = "linux-image-6.12-cloud-amd64".`, s.Director),
 		"%s: Debian builds %q from 6.11 on, and %s runs Linux 6.1.", what, laterScheduler, s.Director)
+}
+
+// Kernels are the images that the experiment's director boots, one after the other:
+// the values of its factor "kernel", none without one.
+func (x Experiment) Kernels() []addr.Noun {
+	var out []addr.Noun
+	for _, f := range x.Factors {
+		if f.Name != FactorKernel {
+			continue
+		}
+		for _, v := range f.Values {
+			if n, err := addr.ParseNoun(v.AsString()); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/miekg/dns"
 	"github.com/zclconf/go-cty/cty"
@@ -38,6 +39,7 @@ func (r *rules) experiment(x Experiment) {
 	if x.Load.Protocol != s.Protocol && !r.d.arg(s.Noun, "protocol") && !r.d.arg(x.Noun, "load[0].protocol") && !varied["protocol"] {
 		r.fail(x.Noun, "load[0].protocol", x.Load.Range, "Protocols differ", "Use the service's protocol, or another service.", "The load of %s speaks %s, but %s is a %s service.", x.Noun, x.Load.Protocol, s.Noun, s.Protocol)
 	}
+	r.kernels(x, s)
 	r.load(x, varied)
 	if s.v6() && x.Load.Kind == LoadLVSLab && !r.d.noun(s.Noun) {
 		r.fail(x.Noun, "service", x.Range, "Generator of IPv4", `Use load "dnsperf".`,
@@ -197,4 +199,33 @@ func sameNouns(a, b []addr.Noun) bool {
 		}
 	}
 	return true
+}
+
+// kernels: the factor "kernel" compares kernels of one director that is made anew
+// for each run.
+func (r *rules) kernels(x Experiment, s Service) {
+	for i, f := range x.Factors {
+		arg := fmt.Sprintf("factor[%d].values", i)
+		if f.Name != FactorKernel || r.d.arg(x.Noun, arg) {
+			continue
+		}
+		if len(f.Values) == 1 {
+			r.fail(x.Noun, arg, f.Range, "One kernel alone", "Name two images or more; or leave the factor out and give "+s.Director.String()+" its image.",
+				"factor %q of %s has one value, %s: there is nothing to compare it with.", FactorKernel, x.Noun, f.Values[0].AsString())
+		}
+		if x.Isolation == IsolationFlush && !r.d.arg(x.Noun, "isolation") {
+			r.fail(x.Noun, "isolation", x.Range, "Kernels need new directors", `Leave isolation out: it is "restore" then.`,
+				"%s has a factor %q: its director is made anew for each run, and isolation is %q.", x.Noun, FactorKernel, x.Isolation)
+		}
+		var others []string
+		for _, m := range r.t.Machines {
+			if m.Noun.Kind == addr.Director && m.Noun != s.Director {
+				others = append(others, m.Noun.String())
+			}
+		}
+		if len(others) > 0 {
+			r.fail(x.Noun, arg, f.Range, "Whose kernel?", "Describe the other directors in a lab of their own.",
+				"factor %q of %s has the director boot another kernel for each run, and the lab has %s beside %s.", FactorKernel, x.Noun, strings.Join(others, ", "), s.Director)
+		}
+	}
 }

@@ -127,11 +127,13 @@ func (a *applying) clonesAhead(domains []schema.Domain) (cloned, missing int) {
 		t.serve[id], cold[id] = len(m.Serves) > 0, a.bootsCold(m)
 	}
 	var seen []templateKind
-	for _, d := range domains {
+	for i, d := range append(slices.Clone(domains), a.renewedDomains()...) {
 		if cold[d.Address] {
 			continue
 		}
-		cloned++
+		if i < len(domains) {
+			cloned++
+		}
 		for _, k := range t.kindOf(d).chain() {
 			if slices.Contains(seen, k) {
 				continue

@@ -35,7 +35,8 @@ func (g guestKind) name() string {
 }
 
 // bootedImages lists the image blocks whose guests the machines boot, that of
-// the directors first: IPVS runs in it, so its kernel is the one that counts.
+// the directors first: IPVS runs in it, so its kernel is the one that counts. Last
+// come those that a director boots for runs alone.
 func bootedImages(t *lang.Topology) []addr.Noun {
 	var out []addr.Noun
 	for _, directors := range []bool{true, false} {
@@ -47,6 +48,13 @@ func bootedImages(t *lang.Topology) []addr.Noun {
 	}
 	if len(out) == 0 {
 		out = append(out, addr.Noun{})
+	}
+	for _, e := range t.Experiments {
+		for _, n := range e.Kernels() {
+			if !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
 	}
 	return out
 }
@@ -110,7 +118,9 @@ func (a *applying) prepareGuests(ctx context.Context) (string, error) {
 		if g.image, how, err = a.prepareImage(ctx, g.recipe, a.cache); err != nil {
 			return "", err
 		}
-		phrases = append(phrases, how)
+		if !slices.Contains(phrases, how) {
+			phrases = append(phrases, how)
+		}
 	}
 	a.setGuests(list)
 	return strings.Join(phrases, "; "), nil
@@ -149,17 +159,20 @@ func quotedBlock(n addr.Noun) string {
 }
 
 func (a *applying) setGuests(list []guestKind) {
-	a.guests, a.image = list, list[0].image
+	a.guests, a.image, a.study.kernels = list, list[0].image, rules(list)
 }
 
 // guestOf returns what a machine boots.
-func (a *applying) guestOf(m lang.Machine) guestKind {
+func (a *applying) guestOf(m lang.Machine) guestKind { return a.guestIn(m.Image) }
+
+// guestIn returns the guest of an image block, the zero noun for the built-in one.
+func (a *applying) guestIn(image addr.Noun) guestKind {
 	for _, g := range a.guests {
-		if g.block == m.Image {
+		if g.block == image {
 			return g
 		}
 	}
-	return guestKind{block: m.Image}
+	return guestKind{block: image}
 }
 
 // imageOf returns the image of a domain, known by the files that it boots.

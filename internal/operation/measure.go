@@ -21,7 +21,7 @@ import (
 
 // lab is the lab that is up, as experiments see it.
 func (a *applying) lab() *experiment.Lab {
-	return &experiment.Lab{Topology: a.study.topology, Layout: a.study.layout, Node: a.host.nodes.node, Kernel: a.image.KernelRelease}
+	return &experiment.Lab{Topology: a.study.topology, Layout: a.study.layout, Node: a.host.nodes.node}
 }
 
 // measure proves the path, carries out the pending trials, seals the artifact
@@ -133,9 +133,9 @@ func (a *applying) runExperiment(ctx context.Context, w *artifact.Writer, e lang
 		return err
 	}
 	lab := a.lab()
-	lab.Planned = planned
-	lab.Renew = func(ctx context.Context, machines []addr.Noun) ([]experiment.Renewed, error) {
-		list, err := a.renew(ctx, machines)
+	lab.Planned, lab.Kernels = planned, a.releases(e)
+	lab.Renew = func(ctx context.Context, machines []addr.Noun, images map[addr.Noun]addr.Noun) ([]experiment.Renewed, error) {
+		list, err := a.renew(ctx, machines, images)
 		if err != nil {
 			return nil, err
 		}

@@ -83,6 +83,11 @@ func (a *applying) planText() string {
 		for _, line := range a.ofShare().describe(t) {
 			b.WriteString("\n  " + line)
 		}
+		for _, e := range t.Experiments {
+			if line := a.kernelsText(e); line != "" && len(trialsOf(a.todo, e)) > 0 {
+				b.WriteString("\n  " + line)
+			}
+		}
 	}
 	if d := a.demand(); d != nil {
 		b.WriteString("\n\n" + d.text())

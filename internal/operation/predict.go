@@ -35,6 +35,9 @@ func Predict(_ context.Context, s *Settings, path string, o PredictOptions) (Exi
 	if err != nil {
 		return ExitError, err
 	}
+	if a.study.kernels, err = a.cachedRules(); err != nil {
+		return ExitError, err
+	}
 	all, err := a.study.predictions(simulated)
 	if err != nil {
 		return ExitError, err
@@ -128,7 +131,7 @@ func (a *applying) planned() (map[string]map[string]int, error) {
 				different = append(different, t.Treatment)
 			}
 		}
-		p, err := predict.Of(a.study.topology, e, different, plannedPackets/len(a.study.topology.Experiments))
+		p, err := predict.Of(a.study.topology, e, different, plannedPackets/len(a.study.topology.Experiments), a.study.kernels)
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +172,8 @@ func planKey(t experiment.Trial) string {
 }
 
 // collapse finds out which treatments stand for others, where the experiment wants
-// only one of each kind to be run.
+// only one of each kind to be run. It is done before the images are known, by the
+// newest rules: what a study consists of does not depend on what is in the cache.
 func (st *study) collapse() error {
 	for i := range st.topology.Experiments {
 		e := &st.topology.Experiments[i]
@@ -181,7 +185,7 @@ func (st *study) collapse() error {
 		if ds.HasErrors() {
 			return ds.Err()
 		}
-		p, err := predict.Of(st.topology, *e, treatments, plannedPackets)
+		p, err := predict.Of(st.topology, *e, treatments, plannedPackets, nil)
 		if err != nil {
 			return err
 		}
@@ -203,7 +207,7 @@ func (st *study) predictions(packets int) ([]predict.Prediction, error) {
 		if ds = append(ds, more...); more.HasErrors() {
 			continue
 		}
-		p, err := predict.Of(st.topology, e, treatments, packets/len(st.topology.Experiments))
+		p, err := predict.Of(st.topology, e, treatments, packets/len(st.topology.Experiments), st.kernels)
 		if err != nil {
 			return nil, err
 		}

@@ -46,8 +46,9 @@ func (a *applying) renewCall(machines []addr.Noun) time.Duration {
 // plan, walk, providers and journal as when the lab was created, with these
 // machines as those to be replaced. A kill in its middle leaves what a kill in
 // the middle of an apply leaves. It is carried out to its end even when ctx is
-// cancelled, so that an interruption finds a lab as declared.
-func (a *applying) renew(ctx context.Context, machines []addr.Noun) ([]experiment.Renewed, error) {
+// cancelled, so that an interruption finds a lab as declared. images are those that
+// machines boot instead of the declared ones; the state has what each boots.
+func (a *applying) renew(ctx context.Context, machines []addr.Noun, images map[addr.Noun]addr.Noun) ([]experiment.Renewed, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewWithin)
 	defer cancel()
 	st := a.state()
@@ -55,7 +56,11 @@ func (a *applying) renew(ctx context.Context, machines []addr.Noun) ([]experimen
 	if err != nil {
 		return nil, err
 	}
-	p, err := renewal(a.host.providers, a.wanted, have, machines)
+	wanted, err := a.wantedWith(images)
+	if err != nil {
+		return nil, err
+	}
+	p, err := renewal(a.host.providers, wanted, have, machines)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +78,9 @@ func (a *applying) renew(ctx context.Context, machines []addr.Noun) ([]experimen
 	for i, n := range machines {
 		if out[i], err = a.renewed(ctx, n); err != nil {
 			return nil, err
+		}
+		if image := images[n]; !image.IsZero() {
+			out[i].Image = image.String()
 		}
 	}
 	return out, nil

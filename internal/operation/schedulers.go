@@ -18,12 +18,18 @@ type need struct {
 	experiment, scheduler string
 }
 
-// needs lists the schedulers of all trials, each once per director.
+// needs lists the schedulers of all trials on the directors as they are declared,
+// each once per director. What runs on another kernel is left out: the director has
+// it only then, and its image was judged before (see [applying.capable]).
 func (a *applying) needs() []need {
 	var out []need
 	for _, e := range a.study.topology.Experiments {
 		svc, _ := a.study.topology.Service(e.Service)
+		director, _ := a.study.topology.Machine(svc.Director)
 		for _, t := range a.list.of(e) {
+			if k := t.Treatment.Setting.Kernel; k != "" && k != director.Image.String() {
+				continue
+			}
 			n := need{svc.Director, e.Noun.String(), t.Treatment.Setting.Scheduler}
 			known := slices.ContainsFunc(out, func(o need) bool { return o.director == n.director && o.scheduler == n.scheduler })
 			if !known {

@@ -12,6 +12,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/predict"
 	"github.com/lvslab/lvslab/internal/topo"
 	"github.com/lvslab/lvslab/internal/version"
 	"github.com/lvslab/lvslab/plan/state"
@@ -36,6 +37,9 @@ type study struct {
 	addresses map[string]netip.Addr
 	topology  *lang.Topology
 	layout    *topo.Layout
+	// kernels are the rules of the images' kernels, nil while the images are not
+	// known: the newest rules then.
+	kernels predict.Kernels
 }
 
 // parse reads a topology up to the point where prior addresses are needed. It

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lvslab/lvslab/images"
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/hypervisor"
@@ -154,12 +156,25 @@ func (a *applying) newDomains() []schema.Domain {
 	return list
 }
 
-// renewedDomains returns the domains that are made anew before runs.
+// renewedDomains returns the domains that are made anew before runs, with each
+// image that they boot.
 func (a *applying) renewedDomains() []schema.Domain {
-	renewed := a.renewals()
+	list := domainsAmong(a.wanted, a.renewals())
+	for _, images := range a.otherImages() {
+		wanted, err := a.wantedWith(images)
+		if err != nil {
+			continue // the run says so
+		}
+		list = append(list, domainsAmong(wanted, slices.Collect(maps.Keys(images)))...)
+	}
+	return list
+}
+
+// domainsAmong returns the domains of machines.
+func domainsAmong(wanted []provider.Resource, machines []addr.Noun) []schema.Domain {
 	var list []schema.Domain
-	for _, r := range a.wanted {
-		if r.Type != schema.TypeDomain || !slices.Contains(renewed, r.Addr.Noun) {
+	for _, r := range wanted {
+		if r.Type != schema.TypeDomain || !slices.Contains(machines, r.Addr.Noun) {
 			continue
 		}
 		if d, err := schema.DomainFrom(r.Attrs); err == nil {

@@ -21,6 +21,7 @@ type bench struct {
 	processes []process
 	backends  []netip.Addr // declared order
 	impaired  bool         // the way to the director loses, copies or reorders
+	kernel    ipvsmodel.Kernel
 }
 
 // process is one load generator: it walks its sockets in turn, a query each.
@@ -174,7 +175,7 @@ func impaired(t *lang.Topology, svc lang.Service, e lang.Experiment) bool {
 
 // model makes the services.
 func (b *bench) model(seed uint64) (*ipvsmodel.Model, error) {
-	return replay.Model(b.services, b.sysctls, ipvsmodel.Kernel{}, seed)
+	return replay.Model(b.services, b.sysctls, b.kernel, seed)
 }
 
 func protocol(name string) ipvsmodel.Protocol {

@@ -33,6 +33,19 @@ type Prediction struct {
 	Collapses bool `json:"collapses,omitempty"`
 }
 
+// Kernels are the rules that kernels decide by, by the image that a director
+// boots, the zero noun for the built-in one.
+type Kernels map[addr.Noun]ipvsmodel.Kernel
+
+// of returns those of a setting's director.
+func (k Kernels) of(t *lang.Topology, svc lang.Service, s experiment.Setting) ipvsmodel.Kernel {
+	if n, err := addr.ParseNoun(s.Kernel); s.Kernel != "" && err == nil {
+		return k[n]
+	}
+	m, _ := t.Machine(svc.Director)
+	return k[m.Image]
+}
+
 // Kind is how sure a prediction is.
 type Kind string
 
@@ -94,8 +107,9 @@ type Cell struct {
 	Group int `json:"group"`
 
 	signature            string
-	tcp, cut, persistent bool // a load over TCP; one that was cut and scaled; templates
-	reconnects           bool // the generator makes a connection again that has ended
+	image                string // that the director boots for the run, "" = the declared one
+	tcp, cut, persistent bool   // a load over TCP; one that was cut and scaled; templates
+	reconnects           bool   // the generator makes a connection again that has ended
 }
 
 // Share is a backend's part of a treatment.
@@ -113,8 +127,9 @@ type Share struct {
 
 // Of predicts an experiment whose treatments [experiment.Treatments] has made.
 // budget is how many packets may be simulated in all, 0 = as many as there are:
-// longer loads are then cut and scaled.
-func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, budget int) (Prediction, error) {
+// longer loads are then cut and scaled. Of what kernels does not name, the newest
+// rules are taken.
+func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, budget int, kernels Kernels) (Prediction, error) {
 	svc, ok := t.Service(e.Service)
 	if !ok {
 		return Prediction{}, fmt.Errorf("predict %s: there is no %s", e.Noun, e.Service)
@@ -131,7 +146,7 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 		if tr.Direct() { // nothing of IPVS takes part
 			continue
 		}
-		cell, err := ofTurns(t, e, svc, tr, each)
+		cell, err := ofTurns(t, e, svc, tr, each, kernels)
 		if err != nil {
 			return out, fmt.Errorf("predict %s, %s: %w", e.Noun, tr.ID, err)
 		}
@@ -141,7 +156,7 @@ func Of(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, 
 	return out, nil
 }
 
-func predict(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experiment.Treatment, budget int) (Cell, error) {
+func predict(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experiment.Treatment, budget int, kernels Kernels) (Cell, error) {
 	s := tr.Setting
 	asking, err := processes(t, e, svc, s)
 	if err != nil {
@@ -149,10 +164,10 @@ func predict(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experimen
 	}
 	b := bench{
 		services: experiment.Services(t, svc, s), sysctls: experiment.Sysctls(t, svc.Director), setting: s,
-		processes: asking, impaired: impaired(t, svc, e),
+		processes: asking, impaired: impaired(t, svc, e), kernel: kernels.of(t, svc, s),
 	}
 	kind := b.kind()
-	c := Cell{Treatment: tr.ID, Slug: tr.Slug, Factors: tr.Factors, Kind: kind, Queries: s.Queries * s.Clients, tcp: s.Protocol == "tcp", persistent: svc.Persistence != nil, reconnects: s.Load == ""}
+	c := Cell{Treatment: tr.ID, Slug: tr.Slug, Factors: tr.Factors, Kind: kind, Queries: s.Queries * s.Clients, image: s.Kernel, tcp: s.Protocol == "tcp", persistent: svc.Persistence != nil, reconnects: s.Load == ""}
 	for i, r := range svc.RealServers {
 		b.backends = append(b.backends, r.Address)
 		c.Shares = append(c.Shares, Share{Backend: r.Backend.String(), Position: position(s.Order, i), Weight: s.Weights[i]})

@@ -93,7 +93,7 @@ func of(t testing.TB, text string, change ...func(*experiment.Treatment)) Predic
 			f(&treatments[i])
 		}
 	}
-	p, err := Of(top, top.Experiments[0], treatments, 0)
+	p, err := Of(top, top.Experiments[0], treatments, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestDrawnShares(t *testing.T) {
 func TestCut(t *testing.T) {
 	top := topology(t, design(1, 0, "one_packet = true", "", "factor \"scheduler\" { values = [\"rr\", \"lc\"] }\nload \"dnsperf\" {\n queries = 300000\n sockets = 20\n }"))
 	treatments, _ := experiment.Treatments(top, top.Experiments[0])
-	p, err := Of(top, top.Experiments[0], treatments, 6000)
+	p, err := Of(top, top.Experiments[0], treatments, 6000, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

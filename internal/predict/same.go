@@ -29,18 +29,23 @@ func (p *Prediction) group() {
 
 // StandsFor returns which treatments another one stands for, first → others, when
 // only one of each group is run. It takes those alone of which the model is certain
-// to the last query, and no control.
+// to the last query, and no control. One kernel never stands for another: that they
+// are alike is what such an experiment is to show.
 func (p *Prediction) StandsFor() map[string][]string {
 	out := map[string][]string{}
-	first := map[int]string{}
+	type kind struct {
+		group int
+		image string
+	}
+	first := map[kind]string{}
 	for _, c := range p.Cells {
 		if c.Kind != Exact || c.cut || strings.HasPrefix(c.Treatment, experiment.ControlPrefix) {
 			continue
 		}
-		if who, known := first[c.Group]; known {
+		if who, known := first[kind{c.Group, c.image}]; known {
 			out[who] = append(out[who], c.Treatment)
 		} else {
-			first[c.Group] = c.Treatment
+			first[kind{c.Group, c.image}] = c.Treatment
 		}
 	}
 	return out

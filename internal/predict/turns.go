@@ -35,10 +35,10 @@ type Turn struct {
 // ofTurns predicts a treatment in every place of its list: the cell is that of the
 // first block. One that depends on more than the list is simulated only for the
 // blocks that there are, in that many parts of the budget.
-func ofTurns(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experiment.Treatment, budget int) (Cell, error) {
+func ofTurns(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experiment.Treatment, budget int, kernels Kernels) (Cell, error) {
 	turned := experiment.Turned(e, tr)
 	run := min(len(turned), max(1, e.Iterations))
-	cell, err := predict(t, e, svc, turned[0], budget)
+	cell, err := predict(t, e, svc, turned[0], budget, kernels)
 	if err != nil {
 		return cell, err
 	}
@@ -47,7 +47,7 @@ func ofTurns(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experimen
 		turned, budget = turned[:run], max(1000, budget/run)
 	}
 	for _, one := range turned[1:] {
-		c, err := predict(t, e, svc, one, budget)
+		c, err := predict(t, e, svc, one, budget, kernels)
 		if err != nil {
 			return cell, err
 		}

@@ -53,7 +53,7 @@ func TestTurnsAreThoseOfTheBlocks(t *testing.T) {
 	if ds.HasErrors() {
 		t.Fatal(ds.Err())
 	}
-	whole, err := Of(top, e, treatments, 0)
+	whole, err := Of(top, e, treatments, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestTurnsAreThoseOfTheBlocks(t *testing.T) {
 	still.Controls = nil
 	for i, tr := range treatments {
 		for block, turned := range experiment.Turned(e, tr) {
-			alone, err := Of(top, still, []experiment.Treatment{turned}, 0)
+			alone, err := Of(top, still, []experiment.Treatment{turned}, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

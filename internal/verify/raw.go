@@ -33,6 +33,7 @@ type setting struct {
 	Mode      string        `json:"mode"`
 	Mark      uint32        `json:"fwmark"` // of the service, 0 = it is one of addresses
 	Port      uint16        `json:"port"`   // with a mark
+	Kernel    string        `json:"kernel"` // the image that the director boots, "" = the declared one
 	Direct    string        `json:"direct"` // the backend asked without LVS, "" = through the director
 }
 

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -49,7 +50,8 @@ func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]tri
 		judged(&flags, r, mine)
 		restarts(&flags, r, data)
 		generated(&records, r, t, data, ports[t.Experiment])
-		replayed(&words, a.Manifest().Versions.GuestKernel, r, mine, t, data)
+		booted(&tables, a.Manifest().Versions, r, t)
+		replayed(&words, cmp.Or(r.Kernel, a.Manifest().Versions.GuestKernel), r, mine, t, data)
 	}
 	if without > 0 {
 		captures.Notes = append(captures.Notes, fmt.Sprintf("%d runs kept no capture (capture = false): their queries.csv is taken as it is", without))
@@ -59,4 +61,17 @@ func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]tri
 		out = append(out, records)
 	}
 	return out, nil
+}
+
+// booted compares the kernel that was read on the director with the one of the image
+// that the plan has it boot.
+func booted(c *Check, v artifact.Versions, r artifact.Run, t trial) {
+	image := t.Treatment.Setting.Kernel
+	if image == "" {
+		return
+	}
+	c.Compared++
+	if want := v.GuestKernels[image]; r.Kernel != want {
+		c.fail(artifact.RunsFile, r.RunID, "kernel is %q, but the director booted %s, which has %q", r.Kernel, image, want)
+	}
 }

@@ -15,7 +15,7 @@ experiment "x" {
   service = service.dns
   clients = client.c
   factor "schedular" { values = ["rr"] }
-  factor "kernel" { values = ["6.12"] }
+  factor "kernel" { values = ["6.12", director.lb] }
   factor "scheduler" { values = ["rr", "wrrr", "twos", "rr"] }
   factor "one_packet" { values = [true, "maybe"] }
   factor "sockets" { values = [0, 1, 300, "20"] }
