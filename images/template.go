@@ -27,6 +27,9 @@ type Template struct {
 	Key string `json:"key"`
 	// Image is the key of the image.
 	Image string `json:"image"`
+	// Initramfs is the name of the initramfs that it was booted with, "" in one that
+	// was made before this was noted.
+	Initramfs string `json:"initramfs,omitempty"`
 	// Memory is the machine's, bytes. Accelerator is kvm or tcg.
 	Memory      int64  `json:"memory"`
 	Accelerator string `json:"accelerator"`

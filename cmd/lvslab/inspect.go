@@ -165,6 +165,27 @@ Another kernel or another lvslab that builds other images gives another word.`,
 			return err
 		},
 	}
-	c.AddCommand(build, key, list, rm)
+	c.AddCommand(build, key, list, a.pruneCommand(), rm)
+	return c
+}
+
+func (a *app) pruneCommand() *cobra.Command {
+	var o operation.ImagePruneOptions
+	c := &cobra.Command{
+		Use: "prune", Short: "Remove from the cache what no recipe leads to",
+		Long: `Remove what this lvslab would not ask for again: images of other recipes or
+that newer ones have replaced, initramfs files and templates with the agent of
+another lvslab, and what interrupted builds left. What a running lab uses stays.`,
+		Args: exactly("no arguments", 0),
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.UnusedFor < 0 {
+				return usageError{fmt.Errorf("--unused-for takes a duration above 0, such as 720h, not %s", o.UnusedFor), c.CommandPath()}
+			}
+			a.exit, err = operation.ImagePrune(c.Context(), &a.settings, o)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be removed")
+	c.Flags().DurationVar(&o.UnusedFor, "unused-for", 0, "also images that no lab was started from for that `DURATION`, such as 720h")
 	return c
 }

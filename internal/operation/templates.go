@@ -238,7 +238,8 @@ func (a *applying) template(ctx context.Context, k templateKind, d schema.Domain
 }
 
 func (a *applying) findOrMake(ctx context.Context, k templateKind, d schema.Domain) (libvirt.Template, error) {
-	t := images.Template{Image: a.imageOf(d).Key, Memory: d.Memory, Accelerator: string(a.accel)}
+	img := a.imageOf(d)
+	t := images.Template{Image: img.Key, Initramfs: filepath.Base(img.withAgent), Memory: d.Memory, Accelerator: string(a.accel)}
 	if k.named {
 		t.Running = proto.PrepareNamed
 	}
