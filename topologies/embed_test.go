@@ -92,7 +92,7 @@ func TestGet(t *testing.T) {
 	for _, name := range topologies.Names() {
 		resolve(t, builtin(t, name))
 	}
-	if fmt.Sprint(topologies.Names()) != "[ipv6 lvs-dr lvs-nat lvs-tun-dns many-vips mechanism multi-client persistence routed-tun slow-backend triac-2026 triac-2026-fixed tun-gre tun-gue two-directors udp-and-tcp weighted]" {
+	if fmt.Sprint(topologies.Names()) != "[ipv6 lvs-dr lvs-nat lvs-tun-dns many-vips mechanism multi-client nat-groups persistence routed-tun slow-backend triac-2026 triac-2026-fixed tun-gre tun-gue two-directors udp-and-tcp weighted]" {
 		t.Errorf("names: %v", topologies.Names())
 	}
 	for _, name := range []string{"", "nothing", "../topologies/lvs-tun-dns", "embed"} {

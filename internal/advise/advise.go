@@ -101,6 +101,7 @@ type study struct {
 type treatment struct {
 	experiment.Treatment
 	addresses int // source addresses of its clients together
+	sources   int // as the director sees them: a group behind NAT is one
 	ports     int // source ports that open an entry: one for each address, socket and VIP
 	usable    int // real servers with a weight above 0
 }
@@ -114,6 +115,7 @@ func (s *study) addTreatments(list []experiment.Treatment) {
 		for _, n := range s.exp.Clients[:t.Setting.Clients] {
 			one.addresses += addressesOf(s.topology, n)
 		}
+		one.sources = t.Setting.Sources(s.topology, s.exp)
 		one.ports = t.Setting.Queries * t.Setting.Clients
 		if !t.Setting.Fresh {
 			one.ports = min(one.ports, one.addresses*t.Setting.Sockets*t.Setting.VIPs)

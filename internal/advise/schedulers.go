@@ -63,7 +63,7 @@ var oneClient = Rule{
 	Why: "sh and mh hash the source address, without the port unless a flag says so. " +
 		"One client address means one backend, whatever the ports.",
 	find: where(func(t treatment) bool {
-		return t.addresses == 1 && t.usable > 1 && (t.Setting.Scheduler == "sh" || t.Setting.Scheduler == "mh") &&
+		return t.sources == 1 && t.usable > 1 && (t.Setting.Scheduler == "sh" || t.Setting.Scheduler == "mh") &&
 			!slices.Contains(t.Setting.Flags, t.Setting.Scheduler+"-port")
 	}, func(s *study, list []treatment) Advice {
 		flag := list[0].Setting.Scheduler + "-port"
@@ -156,7 +156,7 @@ var persistentClient = Rule{
 	Why: "Under persistence all ports of a client, and with a netmask of its whole network, follow its first one. " +
 		"One client means one decision for the whole timeout.",
 	find: func(s *study) []Advice {
-		list := s.which(func(t treatment) bool { return t.addresses == 1 && t.usable > 1 })
+		list := s.which(func(t treatment) bool { return t.sources == 1 && t.usable > 1 })
 		if s.service.Persistence == nil || len(list) == 0 {
 			return nil
 		}

@@ -36,6 +36,9 @@ func possible(s Setting, processes int) error {
 		return fmt.Errorf("%s asks %d queries of a client at most, not %d: it keeps a record of each", s.Load, load.MostAsked, s.Queries)
 	case s.Fresh && each*s.VIPs > load.PortCount:
 		return fmt.Errorf("an address has %d source ports, and %d queries want one each: use fewer queries or more addresses", load.PortCount, s.Queries)
+	case s.portsOfOne(each) > load.PortCount/s.sharers():
+		return fmt.Errorf("%d client addresses are one behind their router and share its %d source ports, and each wants %d: use fewer queries or sockets, or a second router",
+			s.sharers(), load.PortCount, s.portsOfOne(each))
 	case s.Mode == lang.ModeOpen && s.Rate == 0:
 		return errors.New("an open loop sends by the clock and needs a rate above 0")
 	case s.Mode == lang.ModeOpen && waiting > load.MostWaiting:
@@ -44,6 +47,24 @@ func possible(s Setting, processes int) error {
 		return fmt.Errorf("%d queries at %v a second take longer than %s", s.Queries, s.Rate, load.MostPaced)
 	}
 	return nil
+}
+
+// portsOfOne is how many source ports an address needs for all VIPs.
+func (s Setting) portsOfOne(queries int) int {
+	if s.Fresh {
+		return queries * s.VIPs
+	}
+	return s.Sockets * s.VIPs
+}
+
+// sharers is the number of addresses in the largest group that is one for the
+// director, 1 without any.
+func (s Setting) sharers() int {
+	most := 1
+	for a := range s.Seen {
+		most = max(most, load.ShareOf(a, s.Seen).Of)
+	}
+	return most
 }
 
 // SourcePorts are the source ports of the process that a client's address runs for
@@ -57,7 +78,7 @@ func SourcePorts(e lang.Experiment, s Setting, from netip.Addr, vip, queries int
 	if s.Fresh {
 		n = queries
 	}
-	return load.PortsOf(e.Seed, from, vip, s.VIPs, n)
+	return load.PortsOf(e.Seed, load.ShareOf(from, s.Seen), vip, s.VIPs, n)
 }
 
 // PortsUsed are the source ports that the runs of an experiment use, by client
@@ -67,7 +88,7 @@ func PortsUsed(t *lang.Topology, e lang.Experiment, treatments []Treatment) (map
 	if e.Load.Kind != lang.LoadLVSLab {
 		return nil, nil
 	}
-	most := map[netip.Addr]int{}
+	most, shares := map[netip.Addr]int{}, map[netip.Addr]load.PortShare{}
 	for _, tr := range treatments {
 		s := tr.Setting
 		for _, n := range e.Clients[:s.Clients] {
@@ -81,13 +102,13 @@ func PortsUsed(t *lang.Topology, e lang.Experiment, treatments []Treatment) (map
 				n = (s.Queries + pairs - 1) / pairs
 			}
 			for _, from := range m.NICs[0].Addresses {
-				most[from] = max(most[from], n*s.VIPs)
+				most[from], shares[from] = max(most[from], n*s.VIPs), load.ShareOf(from, s.Seen)
 			}
 		}
 	}
 	out := map[string][]uint16{}
 	for from, n := range most {
-		ports, err := load.SourcePorts(e.Seed, from, min(n, load.PortCount))
+		ports, err := shares[from].Ports(e.Seed, min(n, shares[from].Most()))
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +121,7 @@ func PortsUsed(t *lang.Topology, e lang.Experiment, treatments []Treatment) (map
 func (m *machinery) jobs(c *cast, p part, s Setting) ([]load.Job, error) {
 	if s.Load == lang.LoadLVSLab {
 		return load.Generator{
-			VIPs: c.targets(s), Port: c.service.Port, From: p.addresses, Protocol: s.Protocol, Questions: m.questions,
+			VIPs: c.targets(s), Port: c.service.Port, From: p.addresses, Seen: s.Seen, Protocol: s.Protocol, Questions: m.questions,
 			Queries: s.Queries, Sockets: s.Sockets, Open: s.Mode == lang.ModeOpen, Window: s.Window, Rate: s.Rate, Timeout: s.Within, Seed: m.exp.Seed, Dir: guestDir,
 		}.Jobs()
 	}

@@ -65,7 +65,19 @@ func (c *cast) circle(p part, vip netip.Addr, rs lang.RealServer) []step {
 	}
 	out := c.steps(p.noun, vip, c.director.noun)
 	out = append(out, c.steps(c.director.noun, inside, rs.Backend)...)
-	return append(out, c.steps(rs.Backend, p.addresses[0], p.noun)...)
+	return append(out, c.back(p, rs.Backend, vip)...)
+}
+
+// back is the way of an answer: to the router that has masqueraded the query, the
+// last one first, and from there to the client.
+func (c *cast) back(p part, backend addr.Noun, vip netip.Addr) []step {
+	m, _ := c.lab.Topology.Machine(p.noun)
+	var out []step
+	from := backend
+	for _, t := range slices.Backward(c.ways.Translated(c.lab.Topology, m, vip)) {
+		out, from = append(out, c.steps(from, t.Address, t.By)...), t.By
+	}
+	return append(out, c.steps(from, p.addresses[0], p.noun)...)
 }
 
 // impairment of the card by which a step begins, the zero value without one.

@@ -49,6 +49,9 @@ func (m *machinery) prepare(ctx context.Context, c *cast, s Setting, loads []pro
 		Services: want, Sysctl: directorSysctls(m.lab.Topology, c.director.noun), EmptyWithinMS: emptyWithin.Milliseconds(),
 	})
 	kernel := client.Add(r.on(c.director.noun), proto.SysctlRead, []string{releaseOf})
+	for _, n := range c.translators(s) {
+		client.Add(r.on(n), proto.MasqueradeForget, proto.None{})
+	}
 	readings := map[addr.Noun]*client.Future[proto.CounterSet]{}
 	logs := map[addr.Noun]*client.Future[[]proto.KernelLine]{}
 	for _, p := range c.parts(s) {

@@ -49,7 +49,7 @@ func prime(ctx context.Context, lab *Lab, c *cast, s Setting) ([]string, error) 
 		ping(r.on(c.director.noun), p.addresses[0])
 		b := r.on(p.noun)
 		for _, cl := range clients {
-			for _, a := range cl.addresses {
+			for _, a := range c.seenOf(cl, s) {
 				ping(b, a)
 			}
 		}

@@ -20,7 +20,7 @@ func (out *measured) replayed(r *artifact.Run, backends []artifact.BackendRow) {
 	s := out.trial.Treatment.Setting
 	in := replay.Input{
 		Kernel: out.before.kernel, Before: out.services(out.before.fresh.Services), After: out.services(out.stats.Services), Sysctl: out.before.fresh.Sysctl,
-		Clients: s.Clients, Names: map[netip.Addr]string{},
+		Clients: s.Clients, Seen: s.Seen, Names: map[netip.Addr]string{},
 	}
 	for _, b := range out.cast.service.RealServers {
 		in.Names[b.Address] = b.Backend.String()

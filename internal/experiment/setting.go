@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -56,6 +57,10 @@ type Setting struct {
 	// when it is the declared one.
 	Kernel string `json:"kernel,omitempty"`
 
+	// Seen are the addresses of the experiment's clients that routers masquerade, and
+	// in whose place the director sees another one; nil without any.
+	Seen map[netip.Addr]netip.Addr `json:"seen,omitempty"`
+
 	Clients int `json:"clients"` // the first n of the experiment's
 	VIPs    int `json:"vips"`    // the first n of the service's
 
@@ -70,7 +75,7 @@ func declaredSetting(t *lang.Topology, svc lang.Service, e lang.Experiment) Sett
 		Scheduler: svc.Scheduler, OnePacket: svc.OnePacket, Protocol: svc.Protocol,
 		Flags: sorted(svc.Flags), Timeouts: directorTimeouts(t, svc.Director),
 		Queries: e.Load.Queries, Sockets: e.Load.Sockets, Rate: e.Load.Rate, Within: e.Load.Timeout,
-		Clients: len(e.Clients), VIPs: len(svc.VIPs),
+		Clients: len(e.Clients), VIPs: len(svc.VIPs), Seen: t.Seen(svc, e.Clients),
 	}
 	if e.Load.Protocol != "" {
 		s.Protocol = e.Load.Protocol

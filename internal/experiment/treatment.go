@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -174,6 +175,24 @@ func mostProcesses(t *lang.Topology, e lang.Experiment, s Setting) int {
 		}
 	}
 	return most * s.VIPs
+}
+
+// Sources is how many client addresses the director sees in a run.
+func (s Setting) Sources(t *lang.Topology, e lang.Experiment) int {
+	seen := map[netip.Addr]bool{}
+	for _, n := range e.Clients[:min(s.Clients, len(e.Clients))] {
+		m, ok := t.Machine(n)
+		if !ok || len(m.NICs) == 0 {
+			continue
+		}
+		for _, a := range m.NICs[0].Addresses {
+			if as, hidden := s.Seen[a]; hidden {
+				a = as
+			}
+			seen[a] = true
+		}
+	}
+	return len(seen)
 }
 
 // compatible refuses combinations that the kernel would take without an error

@@ -62,7 +62,8 @@ func (c *cast) hidden() bool {
 	for _, b := range c.backends {
 		m, _ := c.lab.Topology.Machine(b.noun)
 		for _, p := range c.clients {
-			if r, ok := c.ways.Way(c.lab.Topology, m, p.addresses[0]); ok && !r.Next.IsZero() {
+			seen := c.seenAt(p.noun, p.addresses[0], b.addresses[0])
+			if r, ok := c.ways.Way(c.lab.Topology, m, seen); ok && !r.Next.IsZero() || seen != p.addresses[0] {
 				return true
 			}
 		}
@@ -85,4 +86,48 @@ func cardOn(t *lang.Topology, m lang.Machine, a netip.Addr) int {
 		n, ok := t.Network(nic.Network)
 		return ok && n.CIDR.Contains(a)
 	}))
+}
+
+// seenAt is the address in whose place the far end sees one of a client's, by the
+// routers on the way there that masquerade.
+func (c *cast) seenAt(client addr.Noun, a, to netip.Addr) netip.Addr {
+	m, _ := c.lab.Topology.Machine(client)
+	if all := c.ways.Translated(c.lab.Topology, m, to); len(all) > 0 {
+		return all[len(all)-1].Address
+	}
+	return a
+}
+
+// seenOf are the addresses that a client has for those whom it asks in a run, each
+// once; without a target, for who answers under the VIPs.
+func (c *cast) seenOf(p part, s Setting) []netip.Addr {
+	targets := c.targets(s)
+	if len(targets) == 0 {
+		targets = c.service.VIPs
+	}
+	var out []netip.Addr
+	for _, a := range p.addresses {
+		for _, to := range targets {
+			if seen := c.seenAt(p.noun, a, to); !slices.Contains(out, seen) {
+				out = append(out, seen)
+			}
+		}
+	}
+	return out
+}
+
+// translators are the routers that masquerade what the clients of a run send.
+func (c *cast) translators(s Setting) []addr.Noun {
+	var out []addr.Noun
+	for _, p := range c.only(s.Clients) {
+		m, _ := c.lab.Topology.Machine(p.noun)
+		for _, to := range c.targets(s) {
+			for _, t := range c.ways.Translated(c.lab.Topology, m, to) {
+				if !slices.Contains(out, t.By) {
+					out = append(out, t.By)
+				}
+			}
+		}
+	}
+	return out
 }

@@ -294,7 +294,11 @@ func (r *reader) handle(arg string, kinds ...addr.Kind) addr.Noun {
 	if r.b.args[arg] == nil {
 		return addr.Noun{}
 	}
-	n, ok := r.e.handle(r.raw(arg), arg, r.owner(arg), kinds...)
+	res := r.raw(arg)
+	if spec, _ := r.b.spec.arg(arg); !spec.required && res.ok && res.val.IsNull() {
+		return addr.Noun{} // as if it were left out
+	}
+	n, ok := r.e.handle(res, arg, r.owner(arg), kinds...)
 	if !ok {
 		r.fail(arg)
 	}

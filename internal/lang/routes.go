@@ -116,8 +116,8 @@ func search(m Machine, forwarding []Machine, v6 bool) map[addr.Noun]Route {
 		queue = queue[1:]
 		for _, f := range forwarding {
 			entry := slices.IndexFunc(f.NICs, func(n NIC) bool { return n.Network == at && n.of(v6) })
-			if entry < 0 || f.Noun == m.Noun {
-				continue
+			if entry < 0 || f.Noun == m.Noun || f.Masquerade == at && !at.IsZero() {
+				continue // behind one that masquerades everybody is hidden
 			}
 			r := found[at]
 			if r.Hops == 0 {

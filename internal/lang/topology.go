@@ -102,7 +102,10 @@ type Machine struct {
 	Serves []addr.Noun // zones, declared order
 	// Addresses is the number of addresses of a client's first NIC, 1 when not given.
 	Addresses int
-	Range     diag.Range
+	// Masquerade is the network on which what a router sends on has the router's
+	// own address; zero = none. Nobody on it has a way to what is behind the router.
+	Masquerade addr.Noun
+	Range      diag.Range
 }
 
 // Image is what machines boot that do not boot the built-in image: the same

@@ -34,6 +34,7 @@ func validate(t *Topology, d defects, values map[string][]diag.Value) diag.Diagn
 	r.zones()
 	r.tunnels()
 	r.services()
+	r.masquerades()
 	r.routes()
 	r.roomInTunnels()
 	r.images()

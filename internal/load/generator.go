@@ -26,11 +26,12 @@ const (
 type Generator struct {
 	VIPs      []netip.Addr
 	Port      uint16
-	From      []netip.Addr // the client's addresses
-	Protocol  string       // udp or tcp
-	Questions []Question   // cycled
-	Queries   int          // of this client
-	Sockets   int          // source ports of each process; 0 = a fresh one for each query
+	From      []netip.Addr              // the client's addresses
+	Seen      map[netip.Addr]netip.Addr // of all clients behind NAT, see [ShareOf]
+	Protocol  string                    // udp or tcp
+	Questions []Question                // cycled
+	Queries   int                       // of this client
+	Sockets   int                       // source ports of each process; 0 = a fresh one for each query
 	Open      bool
 	Window    int     // closed loop: queries outstanding at most
 	Rate      float64 // queries a second of this client, 0 = as fast as answers come
@@ -60,7 +61,7 @@ func (g Generator) Jobs() ([]Job, error) {
 		}
 		j.Lines = QueryFile(mine, len(mine))
 		var err error
-		if j.Ports, err = PortsOf(g.Seed, j.From, i%len(g.VIPs), len(g.VIPs), g.ports(j.Queries)); err != nil {
+		if j.Ports, err = PortsOf(g.Seed, ShareOf(j.From, g.Seen), i%len(g.VIPs), len(g.VIPs), g.ports(j.Queries)); err != nil {
 			return nil, err
 		}
 		jobs = append(jobs, j)
@@ -77,8 +78,8 @@ func (g Generator) ports(queries int) int {
 
 // PortsOf are the n source ports that an address uses for the vip-th of its VIPs,
 // counted from 0.
-func PortsOf(seed int64, from netip.Addr, vip, vips, n int) ([]uint16, error) {
-	all, err := SourcePorts(seed, from, (n-1)*vips+vip+1)
+func PortsOf(seed int64, share PortShare, vip, vips, n int) ([]uint16, error) {
+	all, err := share.Ports(seed, (n-1)*vips+vip+1)
 	if err != nil {
 		return nil, err
 	}

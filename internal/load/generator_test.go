@@ -47,7 +47,7 @@ func TestSourcePortsAreAPermutation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for v := range vips {
-			mine, err := PortsOf(seed, here, v, vips, n)
+			mine, err := PortsOf(seed, ShareOf(here, nil), v, vips, n)
 			if err != nil || len(mine) != n {
 				t.Fatalf("%d ports, want %d, %v", len(mine), n, err)
 			}
@@ -219,4 +219,52 @@ func FuzzReadRecord(f *testing.F) {
 			t.Fatalf("%v\n%s", err, d)
 		}
 	})
+}
+
+// Clients that NAT makes one take no port twice between them; others keep the ports
+// that they have always had.
+func TestSharedPorts(t *testing.T) {
+	a := func(s string) netip.Addr { return netip.MustParseAddr(s) }
+	seen := map[netip.Addr]netip.Addr{}
+	for i := range 3 {
+		seen[a(fmt.Sprintf("198.18.1.%d", 128+i))] = a("198.18.0.1")
+	}
+	seen[a("198.18.2.128")] = a("198.18.0.2")
+	owner := map[uint16]netip.Addr{}
+	for from, as := range seen {
+		const n, vips = 500, 2
+		alone, _ := SourcePorts(7, from, n*vips)
+		for v := range vips {
+			mine, err := PortsOf(7, ShareOf(from, seen), v, vips, n)
+			if err != nil || len(mine) != n {
+				t.Fatal(from, len(mine), err)
+			}
+			for k, p := range mine {
+				if o, taken := owner[p]; taken && as == a("198.18.0.1") {
+					t.Fatalf("port %d is %s's and %s's", p, o, from)
+				}
+				if as == a("198.18.0.1") {
+					owner[p] = from
+				} else if p != alone[k*vips+v] {
+					t.Fatalf("%s is alone behind its router and has other ports than without one", from)
+				}
+			}
+		}
+	}
+	if len(owner) != 3000 {
+		t.Errorf("%d ports", len(owner))
+	}
+	s := ShareOf(a("198.18.1.129"), seen)
+	if _, err := s.Ports(7, s.Most()); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Ports(7, s.Most()+1); err == nil {
+		t.Error("more ports than a share has")
+	}
+	for part := range 3 { // all together have each port once
+		s := PortShare{a("198.18.0.1"), part, 3}
+		if list, err := s.Ports(7, s.Most()); err != nil || len(list) != s.Most() {
+			t.Error(part, len(list), err)
+		}
+	}
 }

@@ -59,6 +59,10 @@ func (b *builder) sysctl(m lang.Machine) {
 			values["net.ipv6.conf.all.forwarding"] = "1"
 		}
 	}
+	translates := b.masquerade(m)
+	if len(translates) > 0 {
+		maps.Copy(values, rememberFlows)
+	}
 	for name, v := range m.Sysctl {
 		// Those of IPVS are set with the services, except where there are none.
 		if !strings.HasPrefix(name, ipvsPrefix) || !b.directs(m.Noun) {
@@ -67,13 +71,25 @@ func (b *builder) sysctl(m lang.Machine) {
 	}
 	b.add(provider.Resource{
 		Addr: sysctlOf(m.Noun), Type: schema.TypeSysctl, Range: &m.Range, Within: domainOf(m.Noun),
-		DependsOn: b.linksOf(m.Noun), Attrs: schema.Sysctl{Node: m.Noun.String(), Values: values}.Value(),
+		DependsOn: append(b.linksOf(m.Noun), translates...), Attrs: schema.Sysctl{Node: m.Noun.String(), Values: values}.Value(),
 	})
 }
 
 // speaks6 reports whether a machine has an IPv6 address of its own.
 func speaks6(m lang.Machine) bool {
 	return slices.ContainsFunc(m.NICs, func(n lang.NIC) bool { return len(n.Addresses) > 0 && n.Addresses[0].Is6() })
+}
+
+// rememberFlows are the parameters of a router that masquerades; they exist once
+// something translates. The kernel's own choice for 256 MiB, 2,048 flows
+// (nf_conntrack_core.c, nf_conntrack_init_start), is less than one run from fresh
+// ports needs, and what is beyond it is dropped. A flow of UDP that were forgotten
+// (after 30 s, nf_conntrack_proto_udp.c) could come back with another port while its
+// entry in IPVS lives.
+var rememberFlows = map[string]string{
+	lang.FlowParameters + "max":                "131072",
+	lang.FlowParameters + "udp_timeout":        "86400",
+	lang.FlowParameters + "udp_timeout_stream": "86400",
 }
 
 // directs reports whether the machine is the director of a service.

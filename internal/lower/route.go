@@ -35,3 +35,21 @@ func (b *builder) routesOf(n addr.Noun) []addr.Resource {
 	}
 	return out
 }
+
+// masquerade makes a router give what it sends on by a device that device's address.
+// It is there before the router forwards anything, so that nothing leaves with an
+// address that nobody outside has a way to.
+func (b *builder) masquerade(m lang.Machine) []addr.Resource {
+	for i, nic := range m.NICs {
+		if m.Masquerade.IsZero() || nic.Network != m.Masquerade {
+			continue
+		}
+		at := part(m.Noun, schema.TypeMasquerade)
+		b.add(provider.Resource{
+			Addr: at, Type: schema.TypeMasquerade, Range: &m.Range, Within: domainOf(m.Noun), DependsOn: []addr.Resource{b.linkOf(m.Noun, i)},
+			Attrs: schema.Masquerade{Node: m.Noun.String(), Dev: b.l.Machines[m.Noun].NICs[i].Device}.Value(),
+		})
+		return []addr.Resource{at}
+	}
+	return nil
+}

@@ -213,16 +213,16 @@ func (a *applying) facts() []verdict.Facts {
 		for _, vip := range svc.VIPs {
 			f.VIPs = append(f.VIPs, vip.String())
 		}
-		perClient := a.clientAddresses(e)
-		f.ClientAddresses = sum(perClient)
 		for _, factor := range e.Factors {
 			f.Factors = append(f.Factors, factor.Name)
 		}
 		treatments, _ := experiment.Treatments(a.study.topology, e) // checked before the first effect
 		for _, t := range treatments {
+			sources := t.Setting.Sources(a.study.topology, e)
+			f.ClientAddresses = max(f.ClientAddresses, sources)
 			f.Treatments = append(f.Treatments, verdict.Treatment{
 				ID: t.ID, StandsFor: t.StandsFor, Factors: t.Factors, Scheduler: t.Setting.Scheduler, OnePacket: t.Setting.OnePacket,
-				Flags: t.Setting.Flags, VIPs: t.Setting.VIPs, ClientAddresses: sum(perClient[:min(t.Setting.Clients, len(perClient))]),
+				Flags: t.Setting.Flags, VIPs: t.Setting.VIPs, ClientAddresses: sources,
 			})
 		}
 		out = append(out, f)
@@ -248,23 +248,6 @@ func (a *applying) blocks(e lang.Experiment) int {
 		}
 	}
 	return len(seen)
-}
-
-func (a *applying) clientAddresses(e lang.Experiment) []int {
-	var out []int
-	for _, c := range e.Clients {
-		if m, ok := a.study.topology.Machine(c); ok && len(m.NICs) > 0 {
-			out = append(out, len(m.NICs[0].Addresses))
-		}
-	}
-	return out
-}
-
-func sum(list []int) (n int) {
-	for _, x := range list {
-		n += x
-	}
-	return n
 }
 
 // inputName is a source file's name inside the artifact: its path from the

@@ -4,8 +4,10 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/ipvsmodel"
@@ -22,11 +24,12 @@ type bench struct {
 	backends  []netip.Addr // declared order
 	impaired  bool         // the way to the director loses, copies or reorders
 	kernel    ipvsmodel.Kernel
+	forgetful bool // a router may give a flow another source port while it goes on
 }
 
 // process is one load generator: it walks its sockets in turn, a query each.
 type process struct {
-	client  netip.Addr
+	client  netip.Addr // as the director sees it
 	vip     netip.AddrPort
 	queries int
 	sockets int
@@ -78,6 +81,9 @@ func processes(t *lang.Topology, e lang.Experiment, svc lang.Service, s experime
 			if p.ports, err = experiment.SourcePorts(e, s, p.client, i%s.VIPs, queries); err != nil {
 				return nil, err
 			}
+			if seen, ok := s.Seen[p.client]; ok {
+				p.client = seen
+			}
 			out = append(out, p)
 		}
 	}
@@ -99,7 +105,7 @@ func (b *bench) kind() Kind {
 	switch {
 	case b.impaired:
 		return Path
-	case !s.OnePacket && s.Protocol == "udp" && b.expiring(), b.overlapping(), b.firstComers():
+	case b.forgetful, !s.OnePacket && s.Protocol == "udp" && b.expiring(), b.overlapping(), b.firstComers():
 		return Time
 	}
 	depends := slices.Contains(rotates, s.Scheduler) || s.Protocol == "tcp" && slices.Contains([]string{"sed", "nq", "ovf", "lblc", "lblcr"}, s.Scheduler)
@@ -162,13 +168,52 @@ func (b *bench) expiring() bool {
 
 // impaired says whether what a client sends may not be what the director gets.
 func impaired(t *lang.Topology, svc lang.Service, e lang.Experiment) bool {
-	for _, n := range append(slices.Clone(e.Clients), svc.Director) {
+	on := append(slices.Clone(e.Clients), svc.Director)
+	for _, m := range t.Machines {
+		if m.Noun.Kind == addr.Router {
+			on = append(on, m.Noun)
+		}
+	}
+	for _, n := range on {
 		m, ok := t.Machine(n)
 		for i := range m.NICs {
 			if im := m.NICs[i].Impair; ok && im != nil && (im.Loss > 0 || im.Duplicate > 0 || im.Reorder > 0 || im.Jitter > 0 || im.RateBits > 0) {
 				return true
 			}
 		}
+	}
+	return false
+}
+
+// forgetful says whether a router that makes several client addresses one keeps its
+// flows by other rules than lvslab's, so that one of them may begin anew with another
+// source port. The ports of lvslab's own generator are no two clients' at a time, so
+// that the router has no reason to change them.
+func forgetful(t *lang.Topology, s experiment.Setting) bool {
+	if s.Load != "" || !shared(s) {
+		return false
+	}
+	return slices.ContainsFunc(t.Machines, func(m lang.Machine) bool {
+		if m.Masquerade.IsZero() {
+			return false
+		}
+		for name := range m.Sysctl {
+			if strings.HasPrefix(name, lang.FlowParameters) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// shared: several addresses of clients are one for the director.
+func shared(s experiment.Setting) bool {
+	who := map[netip.Addr]bool{}
+	for _, seen := range s.Seen {
+		if who[seen] {
+			return true
+		}
+		who[seen] = true
 	}
 	return false
 }

@@ -164,7 +164,7 @@ func predict(t *lang.Topology, e lang.Experiment, svc lang.Service, tr experimen
 	}
 	b := bench{
 		services: experiment.Services(t, svc, s), sysctls: experiment.Sysctls(t, svc.Director), setting: s,
-		processes: asking, impaired: impaired(t, svc, e), kernel: kernels.of(t, svc, s),
+		processes: asking, impaired: impaired(t, svc, e), kernel: kernels.of(t, svc, s), forgetful: forgetful(t, s),
 	}
 	kind := b.kind()
 	c := Cell{Treatment: tr.ID, Slug: tr.Slug, Factors: tr.Factors, Kind: kind, Queries: s.Queries * s.Clients, image: s.Kernel, tcp: s.Protocol == "tcp", persistent: svc.Persistence != nil, reconnects: s.Load == ""}

@@ -18,7 +18,7 @@ func TestSent(t *testing.T) {
 	}
 	from := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(client, port) }
 	to := netip.AddrPortFrom(vip, 53)
-	ignore := cmpopts.EquateComparable(netip.AddrPort{})
+	ignore := cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})
 	got, err := Sent([]load.Query{query(7, "udp", "backend.ns[0]")}, nil, 53)
 	if d := cmp.Diff([]Packet{{N: 1, Client: from(7), VIP: to, Protocol: "udp", Backend: "backend.ns[0]"}}, got, ignore); d != "" || err != nil {
 		t.Error(err, d)

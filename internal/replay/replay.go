@@ -33,6 +33,11 @@ type Input struct {
 	Clients int               // machines, each with a clock of its own
 	Conns   []proto.IPVSConn  // those of the run's services
 	Names   map[netip.Addr]string
+	// Seen are the clients' addresses in whose place the director sees others; the
+	// packets have those that the clients gave them.
+	Seen map[netip.Addr]netip.Addr
+
+	rewritten string // why the ports of some packets are not those that the director saw
 }
 
 // Packet is one packet that a client sent to a VIP.
@@ -44,6 +49,9 @@ type Packet struct {
 	Flags       ipvsmodel.Flags
 	// Backend is the machine whose answer came, "" when that is not known.
 	Backend string
+
+	// Own is the client's address where NAT shows the director another one.
+	Own netip.Addr
 }
 
 // Result is what the model says, and whether the kernel did the same.
@@ -76,10 +84,15 @@ type Count struct {
 //
 // IPv6 is replayed by what the schedulers see of an address, see [ipvsmodel.Fold].
 func Run(in Input) Result {
+	in, rewritten := translate(in)
+	if rewritten != "" && hashesPorts(in) {
+		return unknown(rewritten)
+	}
 	folded, real, err := fold(in)
 	if err != nil {
 		return unknown(err.Error())
 	}
+	folded.rewritten = rewritten
 	return real.unfold(replay(folded))
 }
 
@@ -132,7 +145,10 @@ func run(in Input, k ipvsmodel.Kernel) Result {
 	}
 	t.count()
 	first := t.firstPacket()
-	if t.out.Scope == Packets && first == nil {
+	switch {
+	case in.rewritten != "":
+		t.out.Limits = append(t.out.Limits, in.rewritten)
+	case t.out.Scope == Packets && first == nil:
 		t.rows()
 	}
 	t.conclude(first)

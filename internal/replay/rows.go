@@ -34,8 +34,8 @@ func MarkTemplate(c proto.IPVSConn, mark uint32) bool {
 }
 
 // rows compares the table of connections with the model's: every row's client,
-// VIP, backend and state, and its timer against those of the others. One moment
-// of reading must explain all timers. A row may be missing that can have ended
+// VIP, backend and state, and its timer against those of the client's others. One
+// moment of reading must explain all timers of one client. A row may be missing that can have ended
 // since the last packet. What /proc/net/ip_vs_conn does not show, the flags of
 // an entry, is not compared.
 func (t *track) rows() {
@@ -49,7 +49,7 @@ func (t *track) rows() {
 			t.rowText = "in the table of connections " + fmt.Sprintf(format, args...)
 		}
 	}
-	var since span
+	clocks := t.clocks()
 	for _, e := range t.model.Entries() {
 		k := rowKey{e.Protocol.String(), e.Client, e.VIP}
 		c, ok := have[k]
@@ -63,7 +63,7 @@ func (t *track) rows() {
 			wrong("%s to %s is at %s, by the model at %s", e.Client, e.VIP, t.name(c.Dest.Addr()), t.name(e.Backend.Addr()))
 		case c.State != e.State:
 			wrong("%s to %s is in state %s, by the model %s", e.Client, e.VIP, c.State, e.State)
-		case !e.Template && !since.fits(e.Expires-time.Duration(c.Expires)*time.Second):
+		case !e.Template && !clocks(k).fits(e.Expires-time.Duration(c.Expires)*time.Second):
 			wrong("%s to %s has %d s left, by the model %.1f s when the last packet came, which no moment explains together with the other rows",
 				e.Client, e.VIP, c.Expires, e.Expires.Seconds())
 		}
@@ -81,6 +81,31 @@ func (t *track) rows() {
 		wrong("the row of %s to %s at %s is none of the model's", c.Client, c.Virtual, t.name(c.Dest.Addr()))
 	}
 	t.out.Rows, t.out.RowsDiffer = &compared, &differ
+}
+
+// clocks returns the span of the client that a row belongs to: clients have clocks
+// of their own, each of which must explain its rows.
+func (t *track) clocks() func(rowKey) *span {
+	var all span
+	if t.in.Clients < 2 {
+		return func(rowKey) *span { return &all }
+	}
+	spans, owners := map[netip.Addr]*span{}, map[rowKey]netip.Addr{}
+	for i := range t.in.Packets {
+		p := &t.in.Packets[i]
+		owner := p.Client.Addr()
+		if p.Own.IsValid() {
+			owner = p.Own
+		}
+		owners[rowKey{p.Protocol, p.Client, p.VIP}] = owner
+	}
+	return func(k rowKey) *span {
+		owner := owners[k]
+		if spans[owner] == nil {
+			spans[owner] = &span{}
+		}
+		return spans[owner]
+	}
 }
 
 // longest is the longest timeout that an entry may have.

@@ -15,7 +15,8 @@ type Facts struct {
 	Protocol    string   `json:"protocol"`
 	Forward     string   `json:"forward"` // tunnel, direct or masquerade
 	Persistence bool     `json:"persistence"`
-	// ClientAddresses is the number of source addresses of the clients together.
+	// ClientAddresses is the number of source addresses of the clients together, as
+	// the director sees them.
 	ClientAddresses int    `json:"client_addresses"`
 	Blocks          int    `json:"blocks"` // iterations planned
 	Accelerator     string `json:"accelerator"`

@@ -120,6 +120,8 @@ func asReplayed(s *study) []Verdict {
 		}
 		if r.ReplayRows != nil {
 			rows += *r.ReplayRows
+		} else if r.Replay == "packets" {
+			left.add(strings.Join(r.ReplayLimits, "; "))
 		}
 	}
 	text := fmt.Sprintf("In %s the model of IPVS, fed with the packets that came, gives each backend what IPVS counted: %s.",

@@ -35,6 +35,8 @@ type setting struct {
 	Port      uint16        `json:"port"`   // with a mark
 	Kernel    string        `json:"kernel"` // the image that the director boots, "" = the declared one
 	Direct    string        `json:"direct"` // the backend asked without LVS, "" = through the director
+	// Seen are the clients' addresses behind NAT and those that the director sees.
+	Seen map[netip.Addr]netip.Addr `json:"seen"`
 }
 
 // trial is a run as plan.json holds it.

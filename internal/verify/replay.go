@@ -58,7 +58,7 @@ func replayed(c *Check, kernel string, r artifact.Run, rows []artifact.BackendRo
 func (data *raw) replay(kernel string, rows []artifact.BackendRow, t trial) replay.Result {
 	s := t.Treatment.Setting
 	vips, port := data.target(s)
-	in := replay.Input{Kernel: kernel, Sysctl: data.fresh.Sysctl, Clients: s.Clients, Names: map[netip.Addr]string{}}
+	in := replay.Input{Kernel: kernel, Sysctl: data.fresh.Sysctl, Clients: s.Clients, Seen: s.Seen, Names: map[netip.Addr]string{}}
 	own := func(list []proto.IPVSService) (mine []proto.IPVSService) {
 		for _, svc := range list {
 			if data.mine(svc.IPVSKey, s, vips, port) {

@@ -28,6 +28,7 @@ type agent struct {
 	sysctl   map[string]string
 	services []proto.IPVSService
 	marks    map[proto.MarkRef]proto.MarkSpec
+	nat      map[string]proto.MasqueradeState // by device
 	named    proto.NamedState
 	hold     chan struct{} // when set, a batch waits for it
 }
@@ -49,7 +50,7 @@ func notFound(subject string) error {
 func newAgent() *agent {
 	a := &agent{ops: map[string]func(json.RawMessage) (any, error){}, links: map[string]proto.LinkState{}, netem: map[string]proto.NetemSpec{},
 		tunnels: map[string]proto.TunnelState{}, routes: map[netip.Prefix]proto.RouteSpec{}, sysctl: map[string]string{},
-		marks: map[proto.MarkRef]proto.MarkSpec{}}
+		marks: map[proto.MarkRef]proto.MarkSpec{}, nat: map[string]proto.MasqueradeState{}}
 	on(a, proto.LinkApply, func(s proto.LinkSpec) (proto.LinkState, error) {
 		a.links[s.MAC] = proto.LinkState{Name: s.Name, MAC: s.MAC, MTU: s.MTU, Up: true, Addresses: s.Addresses}
 		return a.links[s.MAC], nil
@@ -87,6 +88,7 @@ func newAgent() *agent {
 	a.addSysctl()
 	a.addNamed()
 	a.addIPVS()
+	a.addMasquerade()
 	on(a, proto.MarkApply, func(m proto.MarkSpec) (proto.MarkSpec, error) {
 		m.Targets = slices.Clone(m.Targets)
 		for i := range m.Targets {
@@ -218,4 +220,18 @@ func newBench(t *testing.T) *bench {
 	b := &bench{agent: newAgent(), boot: "boot-1"}
 	b.Provider = New(func(context.Context, string) (client.Caller, string, error) { return b.agent, b.boot, b.err })
 	return b
+}
+
+func (a *agent) addMasquerade() {
+	on(a, proto.MasqueradeApply, func(r proto.MasqueradeRef) (proto.MasqueradeState, error) {
+		a.nat[r.Dev] = proto.MasqueradeState{MasqueradeRef: r, Flows: 3}
+		return a.nat[r.Dev], nil
+	})
+	on(a, proto.MasqueradeRead, func(r proto.MasqueradeRef) (proto.MasqueradeState, error) {
+		if m, ok := a.nat[r.Dev]; ok {
+			return m, nil
+		}
+		return proto.MasqueradeState{}, notFound(r.Dev)
+	})
+	on(a, proto.MasqueradeDelete, func(r proto.MasqueradeRef) (proto.None, error) { delete(a.nat, r.Dev); return proto.None{}, nil })
 }

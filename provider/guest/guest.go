@@ -53,7 +53,7 @@ type setting interface {
 var settings = map[string]setting{
 	schema.TypeLink: linkSetting{}, schema.TypeSysctl: sysctlSetting{}, schema.TypeRoute: routeSetting{},
 	schema.TypeTunnel: tunnelSetting{}, schema.TypeDNS: dnsSetting{}, schema.TypeIPVS: ipvsSetting{},
-	schema.TypeMark: markSetting{},
+	schema.TypeMark: markSetting{}, schema.TypeMasquerade: masqueradeSetting{},
 }
 
 // Schemas returns the types of schema.Guest.

@@ -89,6 +89,12 @@ var kinds = []struct {
 		m.Targets = append(m.Targets, proto.MarkTarget{})
 		a.marks[m.MarkRef] = m
 	}, ""},
+	{schema.TypeMasquerade, schema.Masquerade{Node: node, Dev: "lan"}.Value(), func(a *agent) { clear(a.nat) }, "is not there"},
+	{schema.TypeMasquerade, schema.Masquerade{Node: node, Dev: "lan"}.Value(), func(a *agent) {
+		m := a.nat["lan"]
+		m.Other = true
+		a.nat["lan"] = m
+	}, ""},
 	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services = nil }, "the virtual service has been deleted"},
 	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services[0].Scheduler = "wlc" }, ""},
 	{schema.TypeIPVS, ipvs.Value(), func(a *agent) { a.services[0].Timeouts.UDP = 5 }, ""},

@@ -10,15 +10,16 @@ import (
 
 func TestClaims(t *testing.T) {
 	want := map[string][]string{
-		TypeNetwork: {"network lab-lan", "network uuid u", "bridge lv0"},
-		TypeDomain:  {"domain n", "uuid u", "mac 52:54:00:00:00:01"},
-		TypeLink:    {"device lan", "mac m"},
-		TypeSysctl:  nil,
-		TypeRoute:   {"route to 198.19.0.0/24"},
-		TypeTunnel:  {"device t", "ipip tunnel from 198.18.0.20 to 198.18.0.30"},
-		TypeDNS:     {"named"},
-		TypeMark:    {"mark 7 on packets of IPv6"},
-		TypeIPVS:    {"IPv6 firewall mark 1"},
+		TypeNetwork:    {"network lab-lan", "network uuid u", "bridge lv0"},
+		TypeDomain:     {"domain n", "uuid u", "mac 52:54:00:00:00:01"},
+		TypeLink:       {"device lan", "mac m"},
+		TypeSysctl:     nil,
+		TypeRoute:      {"route to 198.19.0.0/24"},
+		TypeTunnel:     {"device t", "ipip tunnel from 198.18.0.20 to 198.18.0.30"},
+		TypeDNS:        {"named"},
+		TypeMark:       {"mark 7 on packets of IPv6"},
+		TypeMasquerade: {"masquerading by lan"},
+		TypeIPVS:       {"IPv6 firewall mark 1"},
 	}
 	for typ, v := range full() {
 		s, _ := Of(typ)

@@ -24,15 +24,16 @@ import (
 
 // The resource types.
 const (
-	TypeNetwork = "network"
-	TypeDomain  = "domain"
-	TypeLink    = "link"
-	TypeSysctl  = "sysctl"
-	TypeRoute   = "route"
-	TypeTunnel  = "tunnel"
-	TypeDNS     = "dns"
-	TypeIPVS    = "ipvs"
-	TypeMark    = "mark"
+	TypeNetwork    = "network"
+	TypeDomain     = "domain"
+	TypeLink       = "link"
+	TypeSysctl     = "sysctl"
+	TypeRoute      = "route"
+	TypeTunnel     = "tunnel"
+	TypeDNS        = "dns"
+	TypeIPVS       = "ipvs"
+	TypeMark       = "mark"
+	TypeMasquerade = "masquerade"
 )
 
 // Host returns the schemas of what lives on the host: network and domain.
@@ -46,7 +47,7 @@ func Guest() map[string]provider.Schema {
 	return map[string]provider.Schema{
 		TypeLink: LinkSchema, TypeSysctl: SysctlSchema, TypeRoute: RouteSchema,
 		TypeTunnel: TunnelSchema, TypeDNS: DNSSchema, TypeIPVS: IPVSSchema,
-		TypeMark: MarkSchema,
+		TypeMark: MarkSchema, TypeMasquerade: MasqueradeSchema,
 	}
 }
 

@@ -25,7 +25,8 @@ func full() map[string]any {
 			Checksum: "full", Addresses: []string{"198.18.0.101/32"}, MTU: 1480, BootID: "b"},
 		TypeDNS: DNS{Node: "n", ServerID: "backend.ns[0]", Zones: map[string]string{"lab.test": "text"},
 			Listen: []string{"198.18.0.30"}, Version: "9.18", BootID: "b"},
-		TypeMark: Mark{Node: "n", Mark: 7, IPv6: true, Targets: []string{"udp [fd00::5]:53"}, BootID: "b"},
+		TypeMark:       Mark{Node: "n", Mark: 7, IPv6: true, Targets: []string{"udp [fd00::5]:53"}, BootID: "b"},
+		TypeMasquerade: Masquerade{Node: "n", Dev: "lan", Other: true, BootID: "b"},
 		TypeIPVS: IPVS{Node: "n", Sysctl: map[string]string{"net.ipv4.vs.conntrack": "0"}, BootID: "b",
 			Services: []IPVSService{{Protocol: "udp", VIP: "198.18.0.101", Port: 53, FWMark: 1, IPv6: true, Scheduler: "rr",
 				OnePacket: true, Flags: []string{"sh-port"}, PersistenceS: 300, Netmask: 32, Timeouts: IPVSTimeouts{1, 2, 3},
@@ -61,6 +62,9 @@ func convert(t *testing.T, v any) (cty.Value, any) {
 	case DNS:
 		val = s.Value()
 		out, err = DNSFrom(val)
+	case Masquerade:
+		val = s.Value()
+		out, err = MasqueradeFrom(val)
 	case Mark:
 		val = s.Value()
 		out, err = MarkFrom(val)

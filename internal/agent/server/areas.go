@@ -14,6 +14,7 @@ func areas() []func(*Server) {
 		registerLinks,
 		registerLoad,
 		registerMarks,
+		registerMasquerade,
 		registerNamed,
 		registerNeighbours,
 		registerNetem,
