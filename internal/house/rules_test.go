@@ -40,6 +40,9 @@ var allowed = map[string][]string{
 	"plan/state":    {"internal/addr", "internal/diag", "provider", "plan"},
 	"plan/planfile": {"internal/addr", "internal/diag", "provider", "plan", "plan/state"},
 	"plan/labtest":  {"internal/addr", "internal/lang", "internal/topo", "internal/lower", "provider", "provider/fake", "provider/schema", "topologies"},
+	"plan/lab":      {"internal/artifact", "internal/diag", "internal/hypervisor", "internal/operation", "internal/ui"},
+
+	"examples/go-test": {},
 
 	"provider/fake":    {"internal/addr", "internal/diag", "provider"},
 	"provider/libvirt": {"internal/addr", "internal/diag", "internal/agent/proto", "provider", "provider/schema"},
@@ -153,6 +156,123 @@ func TestImportRules(t *testing.T) {
 			}
 		}
 	}
+}
+
+// public are the packages that other modules may use: what they export must be
+// sayable without our internal packages, which others cannot import.
+var public = []string{"plan/lab"}
+
+func TestPublicSignatures(t *testing.T) {
+	for _, name := range public {
+		dir := filepath.Join(root(t), name)
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %d files, %v", name, len(names), err)
+		}
+		for _, path := range names {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, leak := range leaks(file) {
+				t.Errorf("%s: %s", path, leak)
+			}
+		}
+	}
+}
+
+func TestLeaks(t *testing.T) {
+	const text = `package p
+import ("example.org/x/internal/a"; b "example.org/x/internal/c"; "time")
+type Open struct { F a.T; g a.T; *b.E }
+type Fun func(map[string][]*b.T) time.Time
+type shut struct { F a.T }
+func Do(x a.T) (y b.T) { var z a.T; _ = z; return }
+func (shut) Do(x a.T) {}
+func (*Open) Do(x a.T) { }
+func do(x a.T) {}
+var V a.T
+var v a.T
+`
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Open has a.T, Open has b.E, Fun has b.T, Do has a.T, Do has b.T, Do has a.T, V has a.T"
+	if got := strings.Join(leaks(file), ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// leaks lists the internal types in what a file exports: signatures, fields,
+// variables. What an unexported type has is no one's who cannot name it.
+func leaks(file *ast.File) []string {
+	inside := map[string]bool{} // names of the internal packages here
+	for _, imp := range file.Imports {
+		if path := strings.Trim(imp.Path.Value, `"`); strings.Contains(path, "/internal/") {
+			name := path[strings.LastIndex(path, "/")+1:]
+			if imp.Name != nil {
+				name = imp.Name.Name
+			}
+			inside[name] = true
+		}
+	}
+	var out []string
+	find := func(who string, n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field:
+				return len(n.Names) == 0 || slices.ContainsFunc(n.Names, (*ast.Ident).IsExported)
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && inside[x.Name] {
+					out = append(out, who+" has "+x.Name+"."+n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	types := func(who string, fields *ast.FieldList) {
+		if fields != nil {
+			for _, f := range fields.List {
+				find(who, f.Type)
+			}
+		}
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d)) {
+				types(d.Name.Name, d.Type.Params)
+				types(d.Name.Name, d.Type.Results)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() {
+						find(s.Name.Name, s.Type)
+					}
+				case *ast.ValueSpec:
+					if s.Names[0].IsExported() && s.Type != nil {
+						find(s.Names[0].Name, s.Type)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	recv := d.Recv.List[0].Type
+	if star, ok := recv.(*ast.StarExpr); ok {
+		recv = star.X
+	}
+	id, ok := recv.(*ast.Ident)
+	return ok && id.IsExported()
 }
 
 func TestPackageComments(t *testing.T) {

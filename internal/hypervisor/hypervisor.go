@@ -96,6 +96,11 @@ type Options struct {
 	// Bound ends the holder, with all that is in it, when its starter ends or has
 	// dropped the [Holder]: for work that nobody would come back to.
 	Bound bool
+	// Bond is the reading end of a pipe, or nil. The holder, with all that is in it,
+	// ends when every writing end is closed, as by the end of their processes. The
+	// caller keeps one, and closes Bond itself. For a lab that outlives the [Holder]
+	// but not the process that asked for it; not together with Bound.
+	Bond *os.File `json:"-"`
 	// Progress, when not nil, is told about each step that is done: "namespaces",
 	// "libvirtd", with the time since the start.
 	Progress func(step string, since time.Duration) `json:"-"`

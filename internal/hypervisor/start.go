@@ -161,7 +161,11 @@ func launch(o Options, entry *os.File) (*Holder, io.ReadCloser, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{orderR, entry, repW}
 	var bond *os.File
-	if o.Bound {
+	switch {
+	case o.Bond != nil:
+		cmd.Args = append(cmd.Args, argBound)
+		cmd.ExtraFiles = append(cmd.ExtraFiles, o.Bond)
+	case o.Bound:
 		bondR, bondW, err := os.Pipe()
 		if err != nil {
 			repR.Close()

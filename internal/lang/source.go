@@ -94,6 +94,17 @@ func ReadSource(path string) (Source, diag.Diagnostics) {
 	return src, ds
 }
 
+// TextSource makes the source of a topology that is no file: the text stands for
+// one at path, beside which its modules are looked for.
+func TextSource(path string, text []byte) (Source, diag.Diagnostics) {
+	if len(text) > maxFileBytes {
+		return Source{}, diag.Diagnostics{tooLarge(path, len(text))}
+	}
+	src := fileSource(path, File{Name: path, Bytes: text})
+	src.readModules()
+	return src, nil
+}
+
 func readRoot(path string) (Source, diag.Diagnostics) {
 	info, err := os.Stat(path)
 	switch {
@@ -108,12 +119,16 @@ func readRoot(path string) (Source, diag.Diagnostics) {
 	if ds.HasErrors() {
 		return Source{}, ds
 	}
+	return fileSource(path, f), nil
+}
+
+func fileSource(path string, f File) Source {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		abs = path
 	}
 	name := strings.TrimSuffix(filepath.Base(abs), Extension)
-	return Source{Files: []File{f}, Root: filepath.Dir(path), Name: labelFrom(name)}, nil
+	return Source{Files: []File{f}, Root: filepath.Dir(path), Name: labelFrom(name)}
 }
 
 func readDir(dir string) (Source, diag.Diagnostics) {

@@ -128,13 +128,16 @@ func (s *Settings) prepare(path string, o ApplyOptions) (*applying, error) {
 	a, err := s.prepareStudy(st, o)
 	if err == nil {
 		a.source = path
+		if s.Text != nil {
+			a.source = a.dir // what commands find the lab by: the path is no file
+		}
 	}
 	return a, err
 }
 
 // prepareAny takes a topology or a saved plan.
 func (s *Settings) prepareAny(path string, o ApplyOptions) (*applying, error) {
-	if planfile.Is(path) {
+	if s.Text == nil && planfile.Is(path) {
 		return s.prepareSaved(path, o)
 	}
 	return s.prepare(path, o)
@@ -297,7 +300,7 @@ func (a *applying) compare(ctx context.Context) error {
 // desired returns the resources that are wanted: none when there is nothing to
 // measure and nobody asked to keep the lab.
 func (a *applying) desired() ([]provider.Resource, error) {
-	studyDone := len(a.list.trials) > 0 && len(a.todo) == 0 && len(a.opts.Target) == 0
+	studyDone := len(a.list.trials) > 0 && len(a.todo) == 0 && !a.opts.noStudy()
 	if studyDone && !a.opts.Keep {
 		return nil, nil
 	}
@@ -329,7 +332,7 @@ func (a *applying) withoutRuns(ctx context.Context) (Exit, error) {
 		return ExitDone, nil
 	}
 	exit, err := ExitDone, error(nil)
-	if len(a.opts.Target) == 0 { // a part of a lab says nothing about its checks and outputs
+	if !a.opts.noStudy() {
 		if exit, err = a.conclude(ctx, nil); err != nil {
 			return a.failed(ctx, err)
 		}

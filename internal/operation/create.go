@@ -201,7 +201,7 @@ func (a *applying) startHypervisor(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if a.holder, err = startHolder(ctx, a.store, a.study.topology.Lab.Name, a.cache, a.accel); err != nil {
+		if a.holder, err = startHolder(ctx, a.store, a.study.topology.Lab.Name, a.cache, a.accel, a.Bond); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ const (
 func (a *applying) places() error {
 	err := writable("the lab's directory", a.dir, labSpace,
 		"Give write permission there, or copy the topology to where you may write: the lab's directory is beside it.")
-	if len(a.study.topology.Experiments) == 0 || len(a.opts.Target) > 0 {
+	if len(a.study.topology.Experiments) == 0 || a.opts.noStudy() {
 		return err
 	}
 	list, terr := a.study.trials(nil, "")

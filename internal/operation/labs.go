@@ -42,7 +42,7 @@ func (s *Settings) findLab(ctx context.Context, ref string) (lab, error) {
 		if _, err := os.Stat(filepath.Join(ref, "state.json")); err == nil {
 			return openLab(ref) // how lvslab itself names a lab in the commands that it writes down
 		}
-		if _, err := os.Stat(ref); err == nil || strings.HasPrefix(ref, builtinPrefix) {
+		if _, err := os.Stat(ref); err == nil || s.Text != nil || strings.HasPrefix(ref, builtinPrefix) {
 			st, err := s.parseConfig(ref)
 			if err != nil {
 				return lab{}, err

@@ -20,7 +20,7 @@ func (a *applying) pendingTrials(ctx context.Context) error {
 	if a.list, err = a.lay(foundation{}); err != nil {
 		return err
 	}
-	if len(a.opts.Target) > 0 || len(a.list.trials) == 0 {
+	if a.opts.noStudy() || len(a.list.trials) == 0 {
 		return nil
 	}
 	a.todo = a.mine(a.list.trials)

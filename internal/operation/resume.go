@@ -38,7 +38,7 @@ func (a *applying) beginConclusion(w *artifact.Writer) (uint64, error) {
 // at the result: one that was not sealed stays a partial one, and one of another
 // study, or that is to be repeated, has nothing more to say.
 func (a *applying) resumeConclusion(ctx context.Context) (bool, Exit, error) {
-	if len(a.opts.Target) > 0 { // a part of the lab says nothing about the study
+	if a.opts.noStudy() {
 		return false, ExitDone, nil
 	}
 	for _, in := range a.store.Pending() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -51,6 +52,13 @@ type Settings struct {
 	// Abort, when it ends, cancels the calls under way, which the end of an
 	// operation's context lets finish; nil = never.
 	Abort context.Context
+
+	// Text is the topology, when not nil: its path then names no file, and says only
+	// what messages call it and where the lab's directory is.
+	Text []byte
+	// Bond, when not nil, ends an embedded hypervisor that this operation starts:
+	// see [hypervisor.Options].
+	Bond *os.File
 
 	// pinned are the inputs of a saved plan; nil = from Variables and Environ.
 	pinned *lang.Inputs
@@ -111,9 +119,16 @@ type ApplyOptions struct {
 	// which a saved plan refuses: it was made with its own.
 	Chosen                         []string
 	PlanOnly, AutoApprove, Timings bool
-	JUnit                          string
-	Confirm                        Confirm
+	// NoRuns makes the lab and leaves its experiments to [Run], and checks and
+	// outputs with them.
+	NoRuns  bool
+	JUnit   string
+	Confirm Confirm
 }
+
+// noStudy reports whether experiments, checks and outputs are left alone: a part
+// of a lab, or one that has not been measured, says nothing about them.
+func (o ApplyOptions) noStudy() bool { return o.NoRuns || len(o.Target) > 0 }
 
 // PlanOptions are plan's flags.
 type PlanOptions struct {

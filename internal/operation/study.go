@@ -58,6 +58,9 @@ func (s *Settings) parseConfig(path string) (*study, error) {
 
 // read returns the text of a topology.
 func (s *Settings) read(path string) (lang.Source, diag.Diagnostics) {
+	if s.Text != nil {
+		return lang.TextSource(path, s.Text)
+	}
 	name, builtin := strings.CutPrefix(path, builtinPrefix)
 	if !builtin {
 		return lang.ReadSource(path)
