@@ -14,6 +14,8 @@ import (
 const (
 	FlagDuplicateAnswers = "duplicate_answers" // more answers than queries
 	FlagICMPErrors       = "icmp_errors"       // a client received ICMP errors about its queries
+	FlagTooBig           = "too_big"           // ICMP said that a query was too big for a link
+	FlagFragmented       = "fragmented"        // queries or answers came in fragments
 	FlagPastDirector     = "past_director"     // queries left the client for another MAC than the director's
 	FlagUnmatchedAnswers = "unmatched_answers" // answers to queries that the capture does not hold
 	FlagNotTaken         = "not_taken"         // answered in time at the client's NIC, and the generator did not get it in time
@@ -94,6 +96,12 @@ func (out *measured) judgeTraffic(f *findings) {
 	}
 	for _, c := range out.matched.ICMP {
 		f.outcome(FlagICMPErrors, "%d of type %d code %d from %s", c.Count, c.Type, c.Code, c.From)
+		if c.TooBig() {
+			f.outcome(FlagTooBig, "%d from %s: the packets were too big for the link behind it, and must not be fragmented", c.Count, c.From)
+		}
+	}
+	if n := out.matched.Fragmented; n != (load.Fragmented{}) {
+		f.outcome(FlagFragmented, "%d queries and %d answers came in %d fragments, %d have not come whole", n.Queries, n.Answers, n.Fragments, n.Incomplete)
 	}
 	s := out.trial.Treatment.Setting
 	strangers := map[string]int{}

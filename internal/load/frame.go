@@ -27,6 +27,7 @@ type frame struct {
 	payload        []byte
 	ipBytes        int // the IP packet
 	wireBytes      int // the frame, Ethernet header in, FCS out
+	fragments      int // that it was put together from, all of them in the bytes; 0 = it came whole
 }
 
 // icmpError is an error message and the packet that it is about.
@@ -66,19 +67,21 @@ func openCapture(r io.Reader) (packetSource, error) {
 // readFrames calls f for each frame that carries UDP, TCP or an ICMP error.
 // Checksums are not looked at: with virtio they are often still partial when
 // the capture sees the frame.
-func readFrames(r io.Reader, f func(*frame)) error {
+// Datagrams of UDP that came in fragments are put together; returned are those of
+// which pieces are missing.
+func readFrames(r io.Reader, f func(*frame)) ([]datagramKey, error) {
 	src, err := openCapture(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d := newDecoder()
 	for {
 		b, ci, err := src.ReadPacketData()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return d.fragments.missing(), nil
 		}
 		if err != nil {
-			return fmt.Errorf("capture: %w", err)
+			return nil, fmt.Errorf("capture: %w", err)
 		}
 		if fr := d.decode(b, ci); fr != nil {
 			f(fr)
@@ -97,6 +100,8 @@ type decoder struct {
 	icmp6  layers.ICMPv6
 	parser *gopacket.DecodingLayerParser
 	found  []gopacket.LayerType
+
+	fragments fragments
 }
 
 func newDecoder() *decoder {
@@ -120,8 +125,8 @@ func (d *decoder) decode(b []byte, ci gopacket.CaptureInfo) *frame {
 		case layers.LayerTypeIPv4:
 			src, dst = address(d.ip4.SrcIP), address(d.ip4.DstIP)
 			fr.ipBytes = int(d.ip4.Length)
-			if d.ip4.FragOffset != 0 {
-				return nil
+			if d.ip4.FragOffset != 0 || d.ip4.Flags&layers.IPv4MoreFragments != 0 {
+				return d.fragments.add(&d.ip4, fr)
 			}
 		case layers.LayerTypeIPv6:
 			src, dst = address(d.ip6.SrcIP), address(d.ip6.DstIP)

@@ -89,6 +89,14 @@ type Matched struct {
 	// frames that repeat a query still waiting (dnsperf never does that: the network
 	// did), Undecodable messages that are not DNS.
 	Unmatched, RepeatedQueries, Undecodable int
+	Fragmented                              Fragmented
+}
+
+// Fragmented counts datagrams of UDP that did not fit into one packet on their way.
+type Fragmented struct {
+	Queries, Answers int // that were put together from
+	Fragments        int // so many
+	Incomplete       int // datagrams from or to the clients of which fragments are missing
 }
 
 // Traffic counts all frames between the clients and the service, TCP's own
@@ -108,6 +116,15 @@ type ICMPCount struct {
 	Count      int
 }
 
+// TooBig reports whether it says that a packet does not fit and may not be
+// fragmented: type 3 code 4 (RFC 1191), in IPv6 type 2 (RFC 4443, 3.2).
+func (c ICMPCount) TooBig() bool {
+	if c.V6 {
+		return c.Type == 2
+	}
+	return c.Type == 3 && c.Code == 4
+}
+
 // Match finds the outcome of every query in a capture (pcap or pcapng,
 // Ethernet) taken at the NIC of a client. A query and an answer belong together
 // by protocol, client address, port, DNS id, name and type.
@@ -116,8 +133,14 @@ type ICMPCount struct {
 // capture sees it, so queries lost there are not in the capture at all.
 func Match(capture io.Reader, spec MatchSpec) (Matched, error) {
 	m := newMatcher(spec)
-	if err := readFrames(capture, m.frame); err != nil {
+	missing, err := readFrames(capture, m.frame)
+	if err != nil {
 		return Matched{}, err
+	}
+	for _, k := range missing {
+		if m.clients[k.src] || m.clients[k.dst] {
+			m.out.Fragmented.Incomplete++
+		}
 	}
 	for k, n := range m.icmp {
 		k.Count = n
@@ -172,9 +195,14 @@ func (m *matcher) frame(f *frame) {
 		return
 	}
 	t := &m.out.Traffic
+	packets := max(1, f.fragments)
 	switch {
 	case m.clients[f.src.Addr()] && m.vips[f.dst.Addr()] && f.dst.Port() == m.spec.Port:
-		t.TxPackets++
+		t.TxPackets += packets
+		if f.fragments > 0 {
+			m.out.Fragmented.Queries++
+			m.out.Fragmented.Fragments += f.fragments
+		}
 		t.TxIPBytes += int64(f.ipBytes)
 		t.TxFrameBytes += int64(f.wireBytes)
 		if f.tcp {
@@ -182,7 +210,11 @@ func (m *matcher) frame(f *frame) {
 		}
 		m.messages(f, f.src, m.query)
 	case m.clients[f.dst.Addr()] && f.src.Port() == m.spec.Port:
-		t.RxPackets++
+		t.RxPackets += packets
+		if f.fragments > 0 {
+			m.out.Fragmented.Answers++
+			m.out.Fragmented.Fragments += f.fragments
+		}
 		t.RxIPBytes += int64(f.ipBytes)
 		t.RxFrameBytes += int64(f.wireBytes)
 		m.messages(f, f.dst, m.answer)

@@ -195,6 +195,10 @@ func Merge(parts ...Matched) Matched {
 		out.Unmatched += p.Unmatched
 		out.RepeatedQueries += p.RepeatedQueries
 		out.Undecodable += p.Undecodable
+		out.Fragmented.Queries += p.Fragmented.Queries
+		out.Fragmented.Answers += p.Fragmented.Answers
+		out.Fragmented.Fragments += p.Fragmented.Fragments
+		out.Fragmented.Incomplete += p.Fragmented.Incomplete
 		for _, c := range p.ICMP {
 			i := slices.IndexFunc(out.ICMP, func(o ICMPCount) bool { return compareICMP(o, c) == 0 })
 			if i < 0 {
