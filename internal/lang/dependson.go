@@ -137,7 +137,7 @@ func (t *Topology) Uses() map[addr.Noun][]addr.Noun {
 		}
 	}
 	for _, x := range t.Experiments {
-		add(x.Noun, append(slices.Clone(x.Clients), x.Service)...)
+		add(x.Noun, slices.Concat(x.Clients, []addr.Noun{x.Service}, x.Kernels())...)
 	}
 	for _, p := range t.Populations {
 		add(p.Noun, p.Service)
