@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -14,14 +15,18 @@ func (a *app) graphCommand() *cobra.Command {
 	var o operation.GraphOptions
 	c := &cobra.Command{
 		Use:   "graph FILE|DIR|builtin:NAME",
-		Short: "Print which block needs which, for Graphviz or Mermaid",
-		Example: `  lvslab graph topology.hcl | dot -Tsvg > lab.svg
+		Short: "Print which block needs which, or draw the network",
+		Example: `  lvslab graph --svg topology.hcl > lab.svg
+  lvslab graph topology.hcl | dot -Tsvg > blocks.svg
   lvslab graph --format mermaid --resources topology.hcl
-  lvslab graph --live topology.hcl | dot -Tsvg > lab.svg`,
+  lvslab graph --live topology.hcl | dot -Tsvg > live.svg`,
 		Args: exactly("one topology", 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if o.Format != operation.GraphDot && o.Format != operation.GraphMermaid {
-				return usageError{fmt.Errorf("--format is dot or mermaid, got %q", o.Format), c.CommandPath()}
+				return usageError{fmt.Errorf("--format is dot or mermaid, got %q; --svg draws the network", o.Format), c.CommandPath()}
+			}
+			if o.SVG && (o.Resources || o.Live || c.Flags().Changed("format")) {
+				return usageError{errors.New("--svg draws the network: --format, --resources and --live are for the graph of blocks"), c.CommandPath()}
 			}
 			a.exit, err = operation.Graph(c.Context(), &a.settings, args[0], o)
 			return err
@@ -31,6 +36,7 @@ func (a *app) graphCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Format, "format", operation.GraphDot, "write for `TOOL`: dot (Graphviz) or mermaid")
 	c.Flags().BoolVar(&o.Resources, "resources", false, "the resources that blocks become, instead of blocks")
 	c.Flags().BoolVar(&o.Live, "live", false, "look at the lab, and show what of it exists, changed, is gone")
+	c.Flags().BoolVar(&o.SVG, "svg", false, "draw the network as SVG: machines, addresses, tunnels")
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/internal/picture"
 	"github.com/lvslab/lvslab/plan/graph"
 	"github.com/lvslab/lvslab/provider"
 )
@@ -24,10 +25,12 @@ type GraphOptions struct {
 	Format    string // GraphDot or GraphMermaid
 	Resources bool   // resources instead of blocks
 	Live      bool   // with what exists of them
+	SVG       bool   // a picture of the network instead, see [picture.SVG]
 }
 
 // Graph prints who needs whom: the blocks of a topology, or all the resources
-// that they become; with Live also what exists of them, as read just now.
+// that they become; with Live also what exists of them, as read just now. With SVG
+// it draws the network; as JSON that comes with the graph of the blocks.
 func Graph(ctx context.Context, s *Settings, path string, o GraphOptions) (Exit, error) {
 	a, err := s.prepare(path, ApplyOptions{})
 	if err != nil {
@@ -54,6 +57,9 @@ func Graph(ctx context.Context, s *Settings, path string, o GraphOptions) (Exit,
 	}
 	if err != nil {
 		return ExitError, err
+	}
+	if o.SVG {
+		text = strings.TrimRight(picture.SVG(a.study.topology), "\n")
 	}
 	s.Events.Emit(ReportEvent{Kind: "graph", Text: a.study.redact(text), Data: json.RawMessage(a.study.redact(string(raw)))})
 	return ExitDone, nil
