@@ -144,7 +144,8 @@ func (t *Topology) inheritImpairments() {
 func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 	r := e.reader(b, inst)
 	tun := Tunnel{Noun: r.noun, Range: b.rng, Type: r.oneOf("type", defaultTunnel, "ipip", "gre", "gue"),
-		Checksum: r.oneOf("checksum", defaultChecksum, "none", "full", "remote"), From: r.handle("from", addr.Director)}
+		Checksum: r.oneOf("checksum", defaultChecksum, "none", "full", "remote"),
+		Family:   r.oneOf("family", "", "ipv4", "ipv6"), From: r.handle("from", addr.Director)}
 	if tun.Type == "gue" {
 		tun.Port = guePort
 	}
@@ -157,7 +158,7 @@ func (e *evaluator) tunnel(t *Topology, b *block, inst *instance) Tunnel {
 	from, okFrom := t.Machine(tun.From)
 	to, okTo := t.Machine(tun.To)
 	if okFrom && okTo {
-		tun.Remote, tun.Local = t.facing(from, to, false)
+		tun.Remote, tun.Local = t.facing(from, to, tun.Family == "ipv6")
 	}
 	return tun
 }

@@ -117,7 +117,7 @@ var rootSpecs = []*blockSpec{
 	{name: string(addr.Zone), label: "the zone's name in this file", args: req(phaseArguments, "name", "records")},
 	{name: string(addr.Image), label: "the image's name", args: args(req(phaseArguments, "kernel"), opt(phaseArguments, "modules", "initrd"))},
 	{name: string(addr.Tunnel), label: "the tunnel's name", instances: true,
-		args: args(perInstance, hnd(phaseNames, true, "from"), hnd(phaseNames, true, "to"), opt(phaseArguments, "type", "checksum"))},
+		args: args(perInstance, hnd(phaseNames, true, "from"), hnd(phaseNames, true, "to"), opt(phaseArguments, "type", "checksum", "family"))},
 	{name: string(addr.Service), label: "the service's name", instances: true,
 		args: args(perInstance, hnd(phaseArguments, true, "director"), opt(phaseAddresses, "vip", "vips"),
 			opt(phaseArguments, "port", "protocol", "scheduler", "one_packet", "timeout", "forward", "flags", "fwmark")),

@@ -161,6 +161,7 @@ type Tunnel struct {
 	Type     string // ipip, gre or gue
 	Port     uint16 // UDP port of gue, 0 for the others
 	Checksum string // of the outer header: none, full, or remote (gue)
+	Family   string // of the outer header: ipv4, ipv6, or empty when the topology leaves it open
 	From, To addr.Noun
 	// Local and Remote are the outer addresses seen from To: Local is To's.
 	Local, Remote netip.Addr

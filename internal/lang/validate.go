@@ -165,9 +165,16 @@ func (r *rules) checksum(tun Tunnel) {
 	}
 }
 
-// outer refuses an outer header of IPv6 that no device made here would take off:
-// the receivers of GRE and GUE are those of IPv4.
+// outer refuses an outer header of a family in which the ends have no way to each
+// other, and one of IPv6 that no device made here would take off: the receivers of GRE
+// and GUE are those of IPv4.
 func (r *rules) outer(tun Tunnel) {
+	if tun.Local.IsValid() && tun.Family != "" && tun.Local.Is6() != (tun.Family == "ipv6") {
+		name := map[string]string{"ipv4": "IPv4", "ipv6": "IPv6"}[tun.Family]
+		r.fail(tun.Noun, "family", tun.Range, "No way for this tunnel over "+name, fmt.Sprintf("Leave family out, or give both ends a network of %s.", name),
+			"%s and %s reach each other by %s and %s alone.", tun.From, tun.To, tun.Remote, tun.Local)
+		return
+	}
 	if tun.Local.Is6() && tun.Type != defaultTunnel && !r.d.arg(tun.Noun, "type") {
 		r.fail(tun.Noun, "type", tun.Range, "No receiver for this tunnel over IPv6", `Use type = "ipip", or give both ends a network of IPv4.`,
 			"%s is of type %s between %s and %s; the devices that receive %s here are those of IPv4.", tun.Noun, tun.Type, tun.Remote, tun.Local, tun.Type)

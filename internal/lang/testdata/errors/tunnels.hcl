@@ -5,7 +5,7 @@ director "lb" {
   nic { network = network.lan }
 }
 backend "ns" {
-  count = 3
+  count = 5
   nic { network = network.lan }
 }
 tunnel "plain" {
@@ -24,4 +24,14 @@ tunnel "other" {
   to       = backend.ns[2]
   type     = "vxlan"
   checksum = "crc"
+}
+tunnel "six" {
+  from   = director.lb
+  to     = backend.ns[3]
+  family = "ipv6"
+}
+tunnel "seven" {
+  from   = director.lb
+  to     = backend.ns[4]
+  family = "inet6"
 }
