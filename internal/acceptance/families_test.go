@@ -122,7 +122,7 @@ func TestAccLongFamilies(t *testing.T) {
 	vmtest.NeedLong(t)
 	for _, c := range []struct {
 		lab, topology, vip, network string
-		seen               []string // by each backend
+		seen                        []string // by each backend
 	}{
 		{"six-in-four", sixInFour, "fd00:1970::101", "old", []string{
 			"198.19.70.10 > 198.19.70.30: fd00:1970::80.", "198.19.70.10 > 198.19.70.31: GREv0"}},
