@@ -121,12 +121,12 @@ experiment "ports" {
 func TestAccLongFamilies(t *testing.T) {
 	vmtest.NeedLong(t)
 	for _, c := range []struct {
-		lab, topology, vip, network string
-		seen                        []string // by each backend
+		lab, topology, vip, network, from string
+		seen                              []string // by each backend
 	}{
-		{"six-in-four", sixInFour, "fd00:1970::101", "old", []string{
+		{"six-in-four", sixInFour, "fd00:1970::101", "old", "198.19.70.10", []string{
 			"198.19.70.10 > 198.19.70.30: fd00:1970::80.", "198.19.70.10 > 198.19.70.31: GREv0"}},
-		{"four-in-six", fourInSix, "198.19.71.101", "core", []string{
+		{"four-in-six", fourInSix, "198.19.71.101", "core", "fd00:1971::a", []string{
 			"fd00:1971::a > fd00:1971::1e: 198.19.71.64.", "fd00:1971::a > fd00:1971::1f: 198.19.71.64."}},
 	} {
 		t.Run(c.lab, func(t *testing.T) {
@@ -145,11 +145,17 @@ func TestAccLongFamilies(t *testing.T) {
 			}
 			for i, want := range c.seen {
 				backend := []string{"backend.web[0]", "backend.web[1]"}[i]
-				cmd, out, errOut := s.start("capture", backend, "-i", c.network, "-c", "1", "--", "proto 41 or proto 47 or ip6 proto 4 or ip6 proto 60")
+				cmd, out, errOut := s.start("capture", backend, "-i", c.network, "-c", "1", "--", "src "+c.from+" and (proto 41 or proto 47 or ip6 proto 4 or ip6 proto 60)")
 				errOut.await(t, "listening on", time.Minute)
 				s.must(0, time.Minute, "exec", "client.probe", "--", "sh", "-c", "for i in 1 2 3; do dig +short +time=5 @"+c.vip+" n7.small.test; done")
 				if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), want) {
 					t.Errorf("%s: %v: %s%s", backend, err, out, errOut)
+				}
+			}
+			if c.lab == "six-in-four" { // a receiver that asks for routers asks the director
+				const asks = "for d in $(ip -o link show up type gre | cut -d: -f2 | cut -d@ -f1); do cat /proc/sys/net/ipv6/conf/$d/router_solicitations; done"
+				if r := s.must(0, time.Minute, "exec", "backend.web[1]", "--", "sh", "-c", asks); strings.TrimSpace(r.stdout) != "0" {
+					t.Errorf("the receiver of GRE asks for routers: %s", r)
 				}
 			}
 			s.must(0, time.Minute, "destroy", "--auto-approve")

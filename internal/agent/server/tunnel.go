@@ -73,6 +73,11 @@ func tunnelApply(ctx context.Context, spec proto.TunnelSpec) (proto.TunnelState,
 	if err := writeSysctl("net.ipv4.conf."+spec.Name+".rp_filter", "0"); err != nil {
 		return proto.TunnelState{}, err
 	}
+	// With IPv6 a device of GRE asks for routers as soon as it is up, through the tunnel
+	// and at the director, which has no receiver for it (measured on 6.1).
+	if err := writeSysctl("net.ipv6.conf."+spec.Name+".router_solicitations", "0"); err != nil && !isNotFound(err) {
+		return proto.TunnelState{}, err
+	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return proto.TunnelState{}, linkError(spec.Name, "set up", err)
 	}
