@@ -202,3 +202,38 @@ func TestRoundOfWeights(t *testing.T) {
 		t.Error("no weight at all")
 	}
 }
+
+// A study in several results is compared with all its blocks: what only the parent
+// has counts.
+func TestParentsAreRead(t *testing.T) {
+	split := func(change func(*studytest.Study)) *artifact.Artifact {
+		s, err := studytest.Load()
+		must(t, err)
+		s.Raw = nil
+		turning(s, places(7, 7, 6), true, 1, 2, 3)
+		if change != nil {
+			change(s)
+		}
+		results := t.TempDir()
+		_, child, err := s.Split(results, 2)
+		must(t, err)
+		dir, err := child.Seal(results)
+		must(t, err)
+		a, err := artifact.OpenStudy(dir)
+		must(t, err)
+		return a
+	}
+	whole := result(t, func(s *studytest.Study) { turning(s, places(7, 7, 6), true, 1, 2, 3) })
+	c, err := Results(whole, split(nil))
+	must(t, err)
+	if c.Alike() != 1 || c.B.Runs != 3 || c.Treatments[0].RunsB != 3 || !c.Treatments[0].ListTurns {
+		t.Errorf("%+v", c)
+	}
+	// Only in block 1, which the parent has, the 2nd place got the head's decision.
+	c, err = Results(whole, split(func(s *studytest.Study) { s.Rows[0].IPVSConnsDelta, s.Rows[1].IPVSConnsDelta = 6, 8 }))
+	must(t, err)
+	want := []Change{{"ipvs_conns_delta of ns[0] where ns[0] is the head", "7", "6"}, {"ipvs_conns_delta of ns[1] where ns[0] is the head", "7", "8"}}
+	if d := cmp.Diff(want, c.Treatments[0].Differences); d != "" {
+		t.Error(d)
+	}
+}
