@@ -24,6 +24,10 @@ client "probe" {
   nic { network = network.wire }
 }
 
+client "second" {
+  nic { network = network.wire }
+}
+
 director "front" {
   nic { network = network.wire }
 }
@@ -91,6 +95,16 @@ experiment "packets" {
   capture = true
 }
 
+experiment "together" {
+  service      = service.s
+  clients      = [client.probe, client.second]
+  iterations   = 1
+  seed         = 10
+  start_within = "900ms"
+  load "dnsperf" { queries = 40 } # 80 at a time are no more than one backend takes
+  controls { direct = true }
+}
+
 check "nothing_lost" {
   assert {
     condition     = experiment.ten.unanswered + experiment.ports.unanswered + experiment.packets.unanswered == 0
@@ -106,8 +120,9 @@ func TestAccTruths(t *testing.T) {
 	s.must(0, 6*time.Minute, "apply", "lab.hcl")
 	a := s.latest("truths")
 	runs, backends := a.Runs(), byRun(a.Backends())
-	if len(runs) != 18+ownRuns {
-		t.Fatalf("want %d runs, got %d", 18+ownRuns, len(runs))
+	const others = 18 + 4 // of one client, of two
+	if len(runs) != others+ownRuns {
+		t.Fatalf("want %d runs, got %d", others+ownRuns, len(runs))
 	}
 	s.must(0, time.Minute, "verify", "results/truths/latest")
 	for _, r := range runs {
@@ -116,6 +131,13 @@ func TestAccTruths(t *testing.T) {
 			if r.LoadMode != "dnsperf" {
 				checkOwn(t, r, rows)
 				return
+			}
+			if r.Experiment == "together" {
+				beganTogether(t, a, r)
+				return
+			}
+			if r.StartSpreadS != nil {
+				t.Errorf("one client began %v s apart", *r.StartSpreadS)
 			}
 			if r.PastLVS() {
 				aloneAnswers(t, r, rows)
@@ -164,6 +186,25 @@ func TestAccTruths(t *testing.T) {
 		})
 	}
 	s.must(0, time.Minute, "verify", a.Dir())
+}
+
+// beganTogether checks a run of two clients: both were seen on one clock, within the
+// bound, and not at the same nanosecond.
+func beganTogether(t *testing.T, a *artifact.Artifact, r artifact.Run) {
+	t.Helper()
+	if !r.Valid || r.AnswersOK != 80 || len(r.OutcomeFlags) > 0 {
+		t.Errorf("valid %v, %d answers, %v", r.Valid, r.AnswersOK, r.OutcomeFlags)
+	}
+	if r.StartSpreadS == nil || *r.StartSpreadS <= 0 || *r.StartSpreadS > 0.9 {
+		t.Errorf("began %v s apart", deref(r.StartSpreadS))
+	} else {
+		t.Logf("began %.6f s apart, tries before: %q", *r.StartSpreadS, r.PreconditionFailures)
+	}
+	table, err := a.ReadFile(artifact.RawDir + "/" + r.RunID + "/" + artifact.ClientsFile)
+	if lines := strings.Split(strings.TrimSpace(string(table)), "\n"); err != nil || len(lines) != 3 ||
+		!strings.HasPrefix(lines[1], "client.probe,") || !strings.HasPrefix(lines[2], "client.second,") || strings.Count(string(table), ",40,40,0,0,") != 2 {
+		t.Errorf("%v\n%s", err, table)
+	}
 }
 
 // aloneAnswers checks a run without LVS: the one backend took and answered
@@ -272,7 +313,7 @@ func sorted(list []int) []int {
 	return out
 }
 
-func deref(p *int) any {
+func deref[T any](p *T) any {
 	if p == nil {
 		return nil
 	}

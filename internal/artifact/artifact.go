@@ -41,6 +41,10 @@ const (
 	// GeneratorSummaryFile what it comes to beside the capture.
 	GeneratorFile        = "generator.csv"
 	GeneratorSummaryFile = "generator.json"
+	// ClientsFile is the table of several clients in raw/<run_id>/.
+	ClientsFile = "clients.csv"
+	// StartsFile says in raw/<run_id>/ how several clients were started.
+	StartsFile = "starts.json"
 	// LatestLink is the symbolic link in results/<lab>/ to the newest sealed result.
 	LatestLink = "latest"
 	// PartialSuffix ends the name of a result that is not sealed.

@@ -69,6 +69,7 @@ var runColumns = []column[Run]{
 	added(optionalInteger("replay_rows_differ", "rows", "of these, rows that are not the same", "model, /proc/net/ip_vs_conn", func(r *Run) **int { return &r.ReplayRowsDiffer })),
 	added(text("kernel_differs", false, "the first thing that the kernel did otherwise than the model; empty when nothing, or nothing was compared", "model, IPVS counters, client capture", func(r *Run) *string { return &r.KernelDiffers })),
 	added(text("kernel", false, "kernel that the director runs, uname -r", "director", func(r *Run) *string { return &r.Kernel })),
+	added(number("start_spread_s", "s", 6, "time between the first packets of the first and the last client, on one clock; empty with one client, and when no packet of one was seen", "packets at the director; in a run without LVS at the backend that is asked", func(r *Run) **float64 { return &r.StartSpreadS })),
 }
 
 // backendColumns are the columns of backends.csv in order.

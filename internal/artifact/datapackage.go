@@ -22,6 +22,7 @@ type rawTable struct {
 var rawTables = []rawTable{
 	{QueriesFile, RawDir + "/queries.schema.json", "queries-", queryFields, "client capture"},
 	{GeneratorFile, RawDir + "/generator.schema.json", "generator-", generatorFields, "load generator"},
+	{ClientsFile, RawDir + "/clients.schema.json", "clients-", clientFields, "client capture"},
 }
 
 // dpField is a field of a Frictionless Table Schema; unit and source are our

@@ -33,6 +33,12 @@ func TestDocumentedColumns(t *testing.T) {
 		f.Name = name
 		fields[GeneratorFile] = append(fields[GeneratorFile], f)
 	}
+	for _, name := range []string{"client", "addresses", "started_s", "queries_sent", "answers_ok", "answers_not_ok", "unanswered",
+		"batch_s", "resolved_s", "latency_p50_s", "source_ports", "backends"} {
+		f := clientFields[name]
+		f.Name = name
+		fields[ClientsFile] = append(fields[ClientsFile], f)
+	}
 	b, err := os.ReadFile(docsFile)
 	must(t, err)
 	text := string(b)

@@ -46,3 +46,20 @@ var generatorFields = map[string]dpField{
 	"backend":    {Type: "string", Description: "node that sent it, by the source MAC that the generator saw itself or, where that is hidden, by what the answer says; empty when it did not"},
 	"duplicates": {Type: "integer", Unit: "answers", Description: "further answers while the socket was open"},
 }
+
+// clientFields describes the columns of clients.csv, one row a client of a run that
+// has several; package load writes it, too.
+var clientFields = map[string]dpField{
+	"client":         {Type: "string", Description: "address of the client in the topology"},
+	"addresses":      {Type: "string", Description: "its source addresses, separated by ;"},
+	"started_s":      {Type: "number", Unit: "s", Description: "its first packet after that of the first client, both as they came to the director, on one clock (without LVS to the backend that is asked); empty when none was seen"},
+	"queries_sent":   {Type: "integer", Unit: "queries", Description: "its queries that left its NIC; over the clients the run's"},
+	"answers_ok":     {Type: "integer", Unit: "queries", Description: "accepted answers; over the clients the run's"},
+	"answers_not_ok": {Type: "integer", Unit: "queries", Description: "answered with another rcode or other data, truncated, from another source or late"},
+	"unanswered":     {Type: "integer", Unit: "queries", Description: "queries that left its NIC and have no answer"},
+	"batch_s":        {Type: "number", Unit: "s", Description: "as in runs.csv, of this client alone, by its own clock"},
+	"resolved_s":     {Type: "number", Unit: "s", Description: "as in runs.csv, of this client alone, by its own clock"},
+	"latency_p50_s":  {Type: "number", Unit: "s", Description: "median time from query to answer, over its answers_ok, nearest rank, by its own clock"},
+	"source_ports":   {Type: "integer", Unit: "ports", Description: "its source address and port pairs; over the clients the run's"},
+	"backends":       {Type: "string", Description: "backend=answers_ok, separated by ;"},
+}

@@ -58,7 +58,9 @@ type Run struct {
 	ReplayRows       *int   // rows of the connection table that were compared
 	ReplayRowsDiffer *int   // of these, other than the model's
 	KernelDiffers    string // the first thing that the kernel did otherwise
-	Kernel           string // of the director, uname -r; "" in results before it was read
+
+	StartSpreadS *float64 // from the first client's first packet to the last client's; nil with one client
+	Kernel       string   // of the director, uname -r; "" in results before it was read
 }
 
 // BackendRow is one row of backends.csv: one run and one backend.

@@ -18,7 +18,7 @@ const (
 		"queries_planned,queries_sent,answers_ok,answers_bad_rcode,answers_truncated,answers_wrong_source,answers_late,answers_duplicate,unanswered," +
 		"batch_s,resolved_s,qps,latency_p50_s,latency_p95_s,latency_p99_s,client_tx_ip_bytes,client_rx_ip_bytes,mbps_client_l2_both,source_ports," +
 		"ipvs_conns_delta,conn_rows_after,decisions,jain_weighted,jain_bound,dnsperf_run_s,dnsperf_completed,precondition_failures,outcome_flags,valid," +
-		"replay,replay_limits,replay_rows,replay_rows_differ,kernel_differs,kernel"
+		"replay,replay_limits,replay_rows,replay_rows_differ,kernel_differs,kernel,start_spread_s"
 	wantBackendsHeader = "run_id,backend,address,position,weight,ipvs_conns_delta,ipvs_in_packets,ipvs_in_bytes,tunnel_rx_packets,named_requests," +
 		"answers_ok,share_ipvs,share_answers_ok,planned_decisions,replayed_decisions,replayed_packets"
 )
@@ -54,12 +54,13 @@ func TestRowAsWritten(t *testing.T) {
 	run.OutcomeFlags = []string{"backend_drop", "not_scheduled"}
 	run.LatencyP95 = nil
 	run.Replay, run.ReplayRows, run.ReplayRowsDiffer, run.Kernel = "packets", ptr(1), ptr(0), "6.1.0"
+	run.StartSpreadS = ptr(0.0025)
 	got, err := encodeTable(runColumnsWith([]string{"scheduler", "one_packet"}), []Run{run})
 	must(t, err)
 	want := wantRunsHeader + "\n" +
 		`01-01-rr,schedulers,"scheduler=rr,one_packet=false",1,1,,rr,false,udp,dnsperf,2026-12-02T10:00:01.123456Z,` +
 		`1000,1000,1000,0,0,0,0,0,0,0.814192,0.814192,1228.211,0.061000,,,61000,93000,1.752000,1,1,1,1,0.333333,,0.800000,1000,` +
-		`"table not empty, 3 rows left;second",backend_drop;not_scheduled,true,packets,,1,0,,6.1.0` + "\n"
+		`"table not empty, 3 rows left;second",backend_drop;not_scheduled,true,packets,,1,0,,6.1.0,0.002500` + "\n"
 	if string(got) != want {
 		t.Errorf("runs.csv:\n%s", cmp.Diff(want, string(got)))
 	}

@@ -37,6 +37,7 @@ type measured struct {
 	before       *baseline
 	processes    []process
 	started      time.Time    // of the load, on the host's clock
+	start        *start       // of several clients, nil with one
 	loads        []loadResult // of dnsperf
 	own          []ownResult  // of the agent's generator
 	record       []load.Asked // what it saw, all processes
@@ -70,14 +71,20 @@ type loadResult struct {
 }
 
 // drive is the first half of step 7: all processes of all clients start
-// together. An error that a guest reports cuts the run short, and what was
-// sent until then is still measured.
+// together, those of several clients at an agreed instant. An error that a guest
+// reports cuts the run short, and what was sent until then is still measured.
 func (m *machinery) drive(ctx context.Context, out *measured) error {
 	all := out.processes
 	errs := make([]error, len(all))
 	out.started = time.Now()
+	at, err := m.agree(ctx, out)
+	if err != nil && !answered(err) {
+		return err
+	} else if err != nil {
+		out.cut = append(out.cut, err.Error())
+	}
 	if out.trial.Treatment.Setting.Load == lang.LoadLVSLab {
-		return m.generate(ctx, out)
+		return m.generate(ctx, out, at)
 	}
 	out.loads = make([]loadResult, len(all))
 	var wg sync.WaitGroup
@@ -86,7 +93,7 @@ func (m *machinery) drive(ctx context.Context, out *measured) error {
 			ctx, cancel := context.WithTimeout(ctx, p.bound+prepareDeadline)
 			defer cancel()
 			res, err := do(ctx, m.lab, p.client, proto.DNSPerf, proto.DNSPerfSpec{
-				Args: p.Args, From: p.From, TimeoutMS: p.bound.Milliseconds(),
+				Args: p.Args, From: p.From, TimeoutMS: p.bound.Milliseconds(), StartNS: at[p.client],
 			})
 			out.loads[i], errs[i] = loadResult{p, res}, err
 		})

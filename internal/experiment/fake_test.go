@@ -80,6 +80,10 @@ type fakeLab struct {
 	cutLoad    string // why the agent's generator ended early
 	// onLoadSpec is called with what the agent's generator is asked for.
 	onLoadSpec func(proto.DNSLoadSpec)
+
+	ahead   map[addr.Noun]time.Duration            // of the guests' clocks before the host's
+	late    func(n addr.Noun, k int) time.Duration // how late a client begins its k-th load, from 1
+	watches map[addr.Noun]map[string]*fakeWatch    // for first packets
 }
 
 type flow struct {
@@ -232,6 +236,12 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 		return proto.None{}, f.captureStart(n, args(f.t, e, proto.CaptureSpec{}))
 	case proto.CaptureStop.Op:
 		return f.captureStop(n, args(f.t, e, proto.CaptureRef{}))
+	case proto.ClockRead.Op:
+		return proto.ClockNow{UnixNS: time.Now().Add(f.ahead[n]).UnixNano()}, nil
+	case proto.ArrivalsStart.Op:
+		return proto.None{}, f.watchStart(n, args(f.t, e, proto.ArrivalsSpec{}))
+	case proto.ArrivalsStop.Op:
+		return f.watchStop(n, args(f.t, e, proto.ArrivalsRef{}))
 	case proto.DNSPerf.Op:
 		return f.dnsperf(n, args(f.t, e, proto.DNSPerfSpec{}))
 	case proto.DNSLoad.Op:

@@ -21,7 +21,7 @@ func (f *fakeLab) dnsload(n addr.Noun, spec proto.DNSLoadSpec) (any, error) {
 	if f.onLoadSpec != nil {
 		f.onLoadSpec(spec)
 	}
-	f.clock = f.clock.Add(time.Minute)
+	f.begin(n, proto.DNSLoad.Op, spec.StartNS)
 	lines := strings.Split(strings.TrimSpace(string(body)), "\n")
 	var record []load.Asked
 	for i, line := range lines {

@@ -107,7 +107,7 @@ func (f *fakeLab) dnsperf(n addr.Noun, spec proto.DNSPerfSpec) (any, error) {
 	m, _ := f.top.Machine(n)
 	base := f.port + 1
 	f.port += uint16(sockets)
-	f.clock = f.clock.Add(time.Minute)
+	f.begin(n, proto.DNSPerf.Op, spec.StartNS)
 	lines := strings.Split(strings.TrimSpace(string(body)), "\n")
 	completed := 0
 	total := len(lines) * passes
@@ -153,6 +153,7 @@ func (f *fakeLab) exchange(n addr.Noun, i int, src, dst netip.AddrPort, name, ki
 		return 0
 	}
 	b := f.backendOf(dst.Addr())
+	f.arrive(b, n, src, at)
 	if b.IsZero() { // through the director
 		f.nicRx[lb]++
 		d := f.schedule(flow{src, dst.Addr()})

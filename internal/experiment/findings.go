@@ -77,6 +77,7 @@ func (out *measured) judge(f *findings, r artifact.Run, reports reportSum) {
 		f.broken(FlagCountsContradict, "the generator sent %d queries, the capture holds %d", reports.sent, r.QueriesSent)
 	}
 	out.judgeRestarts(f)
+	out.judgeStart(f)
 	out.judgeTraffic(f)
 	out.judgeGenerator(f)
 	if out.direct() {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/lang"
@@ -138,8 +139,9 @@ type ownResult struct {
 	done    bool
 }
 
-// generate lets all generators of all clients work, and reads their records.
-func (m *machinery) generate(ctx context.Context, out *measured) error {
+// generate lets all generators of all clients work, from at on by their own clocks,
+// and reads their records.
+func (m *machinery) generate(ctx context.Context, out *measured, at map[addr.Noun]int64) error {
 	s := out.trial.Treatment.Setting
 	out.own = make([]ownResult, len(out.processes))
 	errs := make([]error, len(out.processes))
@@ -152,7 +154,7 @@ func (m *machinery) generate(ctx context.Context, out *measured) error {
 			res, err := do(ctx, m.lab, p.client, proto.DNSLoad, proto.DNSLoadSpec{
 				Server: netip.AddrPortFrom(p.VIP, out.cast.service.Port), From: p.From, Protocol: s.Protocol, Path: p.Path, Queries: p.Queries,
 				Ports: p.Ports, Fresh: s.Fresh, Open: s.Mode == lang.ModeOpen, Window: s.Window, Rate: p.Rate,
-				WithinMS: s.Within.Milliseconds(), TimeoutMS: p.bound.Milliseconds(), Device: p.device, Identify: hidden,
+				WithinMS: s.Within.Milliseconds(), TimeoutMS: p.bound.Milliseconds(), Device: p.device, Identify: hidden, StartNS: at[p.client],
 			})
 			out.own[i], errs[i] = ownResult{p, res, err == nil}, err
 		})

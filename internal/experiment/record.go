@@ -73,6 +73,9 @@ func (out *measured) raw(notes []string) (map[string][]byte, error) {
 		files["notes.txt"] = []byte(strings.Join(notes, "\n") + "\n")
 	}
 	addTries(files, out.tries)
+	if err := out.addStart(files); err != nil {
+		return nil, err
+	}
 	return files, addRenewed(files, out.renewed)
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/addr"
@@ -11,7 +12,7 @@ import (
 // Flags of what changed under a run; they make it invalid.
 const (
 	FlagCountersRestarted = "counters_restarted" // a counter began anew during the run: its increase is not known
-	FlagClockJumped       = "clock_jumped"       // a client's clock was set during the run: its times are wrong
+	FlagClockJumped       = "clock_jumped"       // a clock that stamps packets was set during the run: its times are wrong
 	FlagReportUnreadable  = "report_unreadable"  // the generator's report is truncated, foreign or of an unknown version
 )
 
@@ -30,7 +31,11 @@ func (out *measured) judgeRestarts(f *findings) {
 			judgeMachine(f, p.noun, b, a)
 		}
 	}
-	for _, p := range out.cast.only(out.trial.Treatment.Setting.Clients) {
+	stamping := slices.Clone(out.cast.only(out.trial.Treatment.Setting.Clients))
+	if out.start != nil {
+		stamping = append(stamping, out.cast.target(out.trial.Treatment.Setting))
+	}
+	for _, p := range stamping {
 		b, a := out.before.counters[p.noun].Clock, out.after[p.noun].Clock
 		if by := jump(b, a); by != 0 {
 			f.broken(FlagClockJumped, "the clock of %s was set by %v during the run", p.noun, by)

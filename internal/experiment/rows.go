@@ -47,6 +47,7 @@ func (out *measured) rows() (artifact.Run, []artifact.BackendRow, []string) {
 	r := runRow(out.trial)
 	r.StartedAt, r.Kernel = out.started, out.before.kernel
 	out.outcomes(&r)
+	r.StartSpreadS = out.start.spread(out.trial.Treatment.Setting.Clients)
 	r.ConnRowsAfter = out.connRows()
 	for _, b := range backends {
 		r.IPVSConnsDelta += b.IPVSConnsDelta

@@ -15,7 +15,8 @@ import (
 
 const (
 	// tries is how often the preconditions of a run are attempted. What is
-	// measured is never attempted again.
+	// measured is never attempted again, but for the clients of a run that began
+	// further apart than was asked: see [machinery.load].
 	tries = 3
 	// tryPause lets what disturbed a try go by.
 	tryPause = 500 * time.Millisecond
@@ -139,6 +140,9 @@ func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Do
 	if err := m.meet(ctx, out); err != nil {
 		return Done{}, err
 	}
+	if err := m.load(ctx, out); err != nil {
+		return Done{}, err
+	}
 	done := Done{Renewed: out.renewed}
 	var raw map[string][]byte
 	if out.before == nil {
@@ -148,9 +152,6 @@ func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Do
 			return Done{}, err
 		}
 	} else {
-		if err := m.drive(ctx, out); err != nil {
-			return Done{}, errors.Join(err, m.dropCaptures(ctx, c, t.Treatment.Setting, out.before.capture))
-		}
 		if err := m.read(ctx, out); err != nil {
 			return Done{}, err
 		}
@@ -167,7 +168,7 @@ func (m *machinery) one(ctx context.Context, c *cast, t Trial, rec Recorder) (Do
 // machines of its own when the experiment isolates its runs so. Without success
 // out.before stays nil.
 func (m *machinery) meet(ctx context.Context, out *measured) error {
-	for n := 1; n <= tries; n++ {
+	for n := len(out.tries) + 1; n <= tries; n++ {
 		at := time.Now()
 		failed, err := m.attempt(ctx, out, n)
 		if err != nil && len(m.renewals) > 0 && n < tries && ctx.Err() == nil {

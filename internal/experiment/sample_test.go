@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,34 +24,49 @@ import (
 const samplesDir = "../verify/studytest/testdata"
 
 // TestSampleIsCurrent keeps those samples what this package writes: two treatments
-// in two blocks with three sockets, and one beside the backends without LVS; in
-// virtual time, so that they are always the same.
+// in two blocks with three sockets, one beside the backends without LVS, and one of
+// two clients; in virtual time, so that they are always the same.
 func TestSampleIsCurrent(t *testing.T) {
 	t.Run("study", func(t *testing.T) {
-		sampleIsCurrent(t, func(e *lang.Experiment) {
+		sampleIsCurrent(t, func(_ *lang.Topology, e *lang.Experiment) {
 			e.Iterations, e.Factors = 2, []lang.Factor{factorOf("scheduler", "rr", "dh")}
 		})
 	})
 	t.Run("direct", func(t *testing.T) {
-		sampleIsCurrent(t, func(e *lang.Experiment) {
+		sampleIsCurrent(t, func(_ *lang.Topology, e *lang.Experiment) {
 			e.Iterations, e.Factors, e.Controls = 1, []lang.Factor{factorOf("scheduler", "rr")}, &lang.Controls{Direct: true}
 		})
 	})
+	t.Run("clients", func(t *testing.T) {
+		sampleIsCurrent(t, func(top *lang.Topology, e *lang.Experiment) {
+			twoClients(50*time.Millisecond)(top, e)
+			e.Iterations, e.Factors = 1, []lang.Factor{factorOf("scheduler", "dh")}
+			e.Load.Kind, e.Load.Mode, e.Load.Window = lang.LoadLVSLab, lang.ModeClosed, 1
+		}, lateBy(3*time.Millisecond))
+	})
 }
 
-func sampleIsCurrent(t *testing.T, design func(*lang.Experiment)) {
+func sampleIsCurrent(t *testing.T, design func(*lang.Topology, *lang.Experiment), faults ...func(*fakeLab)) {
 	top := paperTopology()
 	_, name, _ := strings.Cut(t.Name(), "/")
 	sampleDir := filepath.Join(samplesDir, name)
 	e := &top.Experiments[0]
 	e.Load.Sockets, e.Capture = 3, true
-	design(e)
+	design(top, e)
 	treatments, ds := Treatments(top, *e)
 	if ds.HasErrors() {
 		t.Fatal(ds.Err())
 	}
 	trials := Trials(*e, treatments, 0)
-	plan, err := json.MarshalIndent(map[string]any{"study": map[string]any{"study": "sample", "trials": trials}}, "", "  ")
+	content := map[string]any{"study": map[string]any{"study": "sample", "trials": trials}}
+	ports, err := PortsUsed(top, *e, treatments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ports != nil {
+		content["source_ports"] = map[string]any{e.Noun.Name(): ports}
+	}
+	plan, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +82,9 @@ func sampleIsCurrent(t *testing.T, design func(*lang.Experiment)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeLab(t, top)
+		for _, fault := range faults {
+			fault(f)
+		}
 		if _, err := Run(context.Background(), f.lab(), *e, trials, Into(w), Hooks{}); err != nil {
 			t.Fatal(err)
 		}

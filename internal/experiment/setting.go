@@ -62,7 +62,9 @@ type Setting struct {
 	Seen map[netip.Addr]netip.Addr `json:"seen,omitempty"`
 
 	Clients int `json:"clients"` // the first n of the experiment's
-	VIPs    int `json:"vips"`    // the first n of the service's
+	// StartWithin bounds how far apart the clients may begin; 0 in an experiment with one.
+	StartWithin time.Duration `json:"start_within,omitempty"`
+	VIPs        int           `json:"vips"` // the first n of the service's
 
 	// Direct is the backend that the load is sent to without LVS, backend.ns[0];
 	// empty for a run through the director.
@@ -76,6 +78,9 @@ func declaredSetting(t *lang.Topology, svc lang.Service, e lang.Experiment) Sett
 		Flags: sorted(svc.Flags), Timeouts: directorTimeouts(t, svc.Director),
 		Queries: e.Load.Queries, Sockets: e.Load.Sockets, Rate: e.Load.Rate, Within: e.Load.Timeout,
 		Clients: len(e.Clients), VIPs: len(svc.VIPs), Seen: t.Seen(svc, e.Clients),
+	}
+	if s.Clients > 1 {
+		s.StartWithin = cmp.Or(e.StartWithin, lang.DefaultStartWithin)
 	}
 	if e.Load.Protocol != "" {
 		s.Protocol = e.Load.Protocol

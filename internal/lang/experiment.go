@@ -24,7 +24,15 @@ const (
 
 	// maxEqualWithin is far above any factor that deserves the word equal.
 	maxEqualWithin = 100
+
+	// maxStartWithin is far above any start that deserves the word together.
+	maxStartWithin = time.Minute
 )
+
+// DefaultStartWithin is the bound on how far apart the clients of a run may begin,
+// where the experiment states none. Guests that are emulated on a busy host begin up to
+// some tenths of a second apart.
+const DefaultStartWithin = time.Second
 
 func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 	r := e.reader(b, nil)
@@ -34,6 +42,7 @@ func (e *evaluator) experiment(t *Topology, b *block) Experiment {
 		Seed:        r.whole("seed", 1, math.MinInt64, math.MaxInt64),
 		Capture:     r.flag("capture", false),
 		Collapse:    r.flag("collapse", false),
+		StartWithin: r.duration("start_within", 0, time.Millisecond, maxStartWithin),
 		EqualWithin: r.real("equal_within", 0, 1, maxEqualWithin),
 		Isolation:   r.oneOf("isolation", IsolationFlush, IsolationFlush, IsolationRestore, IsolationRestoreAll),
 	}

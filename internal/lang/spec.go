@@ -124,7 +124,7 @@ var rootSpecs = []*blockSpec{
 		blocks: []nestedSpec{{realServerSpec, 0, 0}, {persistenceSpec, 0, 1}}},
 	{name: string(addr.Experiment), label: "the experiment's name",
 		args: args(hnd(phaseArguments, true, "service"), hnd(phaseArguments, true, "clients"), hnd(phaseNames, false, "depends_on"),
-			opt(phaseArguments, "iterations", "seed", "capture", "isolation", "equal_within", "collapse")),
+			opt(phaseArguments, "iterations", "seed", "capture", "isolation", "equal_within", "start_within", "collapse")),
 		blocks: []nestedSpec{{factorSpec, 0, 0}, {loadSpec, 1, 1}, {controlsSpec, 0, 1}}},
 	{name: string(addr.Population), label: "the population's name",
 		args: args(hnd(phaseArguments, true, "service"), req(phaseArguments, "clients", "rate"),

@@ -257,6 +257,9 @@ type Experiment struct {
 	// equal, above 1; 0 = nothing is said about equality. It is part of the study:
 	// a margin that is chosen after a look at the times shows nothing.
 	EqualWithin float64
+	// StartWithin bounds the time between the first packets of the first and the last
+	// client of a run; 0 = [DefaultStartWithin].
+	StartWithin time.Duration
 	// Collapse runs of treatments that are one treatment by the kernel's rules only
 	// the first. StandsFor holds which those are, first → others, by treatment id;
 	// it is a prediction's, and empty before one was made.

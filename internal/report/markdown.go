@@ -125,6 +125,9 @@ func (c Conditions) pairs() [][2]string {
 	for _, name := range sortedKeys(c.Loads) {
 		list = append(list, [2]string{"load of " + name, c.Loads[name]})
 	}
+	for _, name := range sortedKeys(c.Starts) {
+		list = append(list, [2]string{"clients of " + name, c.Starts[name].String()})
+	}
 	for _, name := range sortedKeys(c.DestinationOrder) {
 		list = append(list, [2]string{"list order of " + name + ", head first", strings.Join(c.DestinationOrder[name], ", ")})
 	}

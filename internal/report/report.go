@@ -60,7 +60,8 @@ type Conditions struct {
 	TopologySHA256   string                       `json:"topology_sha256"`
 	Seeds            map[string]int64             `json:"seeds,omitempty"`
 	Isolation        map[string]string            `json:"isolation,omitempty"`
-	Loads            map[string]string            `json:"loads,omitempty"` // experiment → load_mode of its runs
+	Loads            map[string]string            `json:"loads,omitempty"`  // experiment → load_mode of its runs
+	Starts           map[string]Start             `json:"starts,omitempty"` // experiment → how far apart its clients began
 	Sysctls          map[string]map[string]string `json:"sysctls,omitempty"`
 	DestinationOrder map[string][]string          `json:"destination_order,omitempty"`
 	Addresses        map[string]string            `json:"addresses,omitempty"`
@@ -130,6 +131,7 @@ func Build(in Input) Summary {
 		}
 		e.fill(runs, rows)
 		s.Conditions.noteLoad(f.Experiment, runs)
+		s.Conditions.noteStart(f.Experiment, runs)
 		s.Experiments = append(s.Experiments, e)
 	}
 	return s

@@ -178,7 +178,7 @@ func jain(rows []artifact.BackendRow) *float64 {
 // broken are the flags that make a run invalid; gaps are those that name a loss.
 var (
 	broken = []string{"capture_dropped", "counters_unsettled", "counts_contradict", "cut_short",
-		"counters_restarted", "clock_jumped", "report_unreadable"}
+		"counters_restarted", "clock_jumped", "report_unreadable", "clients_apart"}
 	gaps = []string{"lost_before_director", "not_scheduled", "lost_in_tunnel", "backend_drop", "not_answered", "lost_on_return", "rejected_by_client"}
 )
 

@@ -21,20 +21,22 @@ import (
 
 // setting is what the plan says about a run, as far as it is needed here.
 type setting struct {
-	Scheduler string        `json:"scheduler"`
-	OnePacket bool          `json:"one_packet"`
-	Protocol  string        `json:"protocol"`
-	Queries   int           `json:"queries"`
-	Clients   int           `json:"clients"`
-	VIPs      int           `json:"vips"`
-	Within    time.Duration `json:"within"`
-	Sockets   int           `json:"sockets"`
-	Load      string        `json:"load"` // "" = dnsperf
-	Mode      string        `json:"mode"`
-	Mark      uint32        `json:"fwmark"` // of the service, 0 = it is one of addresses
-	Port      uint16        `json:"port"`   // with a mark
-	Kernel    string        `json:"kernel"` // the image that the director boots, "" = the declared one
-	Direct    string        `json:"direct"` // the backend asked without LVS, "" = through the director
+	Scheduler string `json:"scheduler"`
+	OnePacket bool   `json:"one_packet"`
+	Protocol  string `json:"protocol"`
+	Queries   int    `json:"queries"`
+	Clients   int    `json:"clients"`
+	// StartWithin bounds how far apart the clients may begin, 0 = nothing is said.
+	StartWithin time.Duration `json:"start_within"`
+	VIPs        int           `json:"vips"`
+	Within      time.Duration `json:"within"`
+	Sockets     int           `json:"sockets"`
+	Load        string        `json:"load"` // "" = dnsperf
+	Mode        string        `json:"mode"`
+	Mark        uint32        `json:"fwmark"` // of the service, 0 = it is one of addresses
+	Port        uint16        `json:"port"`   // with a mark
+	Kernel      string        `json:"kernel"` // the image that the director boots, "" = the declared one
+	Direct      string        `json:"direct"` // the backend asked without LVS, "" = through the director
 	// Seen are the clients' addresses behind NAT and those that the director sees.
 	Seen map[netip.Addr]netip.Addr `json:"seen"`
 }
@@ -66,9 +68,12 @@ type raw struct {
 	settled  proto.IPVSStats
 	conns    []conn
 	reports  []load.Report
-	unread   int      // reports of dnsperf that cannot be read
-	captures [][]byte // pcap, when they were kept
-	own      *own     // of lvslab's generator, nil with dnsperf
+	unread   int           // reports of dnsperf that cannot be read
+	captures [][]byte      // pcap, when they were kept
+	clients  []load.Client // as clients.csv has them, with when each began by starts.json
+	rows     [][]string    // of clients.csv
+	starts   *starts       // of several clients, nil with one and in results before it was kept
+	own      *own          // of lvslab's generator, nil with dnsperf
 }
 
 // conn is a row of conns.csv.
@@ -110,6 +115,16 @@ func readRaw(a *artifact.Artifact, run string) (*raw, error) {
 	}
 	if err := r.readReplay(file); err != nil {
 		return nil, err
+	}
+	if data, err = file(artifact.StartsFile); err == nil {
+		if err := json.Unmarshal(data, &r.starts); err != nil {
+			return nil, fmt.Errorf("%s: %w", artifact.StartsFile, err)
+		}
+	}
+	if data, err = file(artifact.ClientsFile); err == nil {
+		if r.clients, r.rows, err = load.ReadClients(bytes.NewReader(data)); err != nil {
+			return nil, err
+		}
 	}
 	if data, err = file("conns.csv"); err != nil {
 		return nil, err

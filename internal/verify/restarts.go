@@ -27,7 +27,7 @@ func restarts(c *Check, r artifact.Run, data *raw) {
 		if why := anew(data.before[node], after); why != "" {
 			want("counters_restarted", node+": "+why)
 		}
-		if b, a := data.before[node].Clock, after.Clock; strings.HasPrefix(node, "client.") && b != nil && a != nil {
+		if b, a := data.before[node].Clock, after.Clock; (strings.HasPrefix(node, "client.") || data.starts != nil && node == data.starts.At) && b != nil && a != nil {
 			if by, most := a.OffsetNS-b.OffsetNS, a.WithinNS+b.WithinNS+1e6; by > most || by < -most {
 				want("clock_jumped", fmt.Sprintf("%s: by %d ns", node, by))
 			}

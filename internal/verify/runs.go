@@ -49,6 +49,8 @@ func checkRuns(ctx context.Context, a *artifact.Artifact, planned map[string]tri
 		counted(&counters, r, mine, t, data)
 		judged(&flags, r, mine)
 		restarts(&flags, r, data)
+		together(&tables, r, t, data)
+		shared(&tables, r, t, data)
 		generated(&records, r, t, data, ports[t.Experiment])
 		booted(&tables, a.Manifest().Versions, r, t)
 		replayed(&words, cmp.Or(r.Kernel, a.Manifest().Versions.GuestKernel), r, mine, t, data)

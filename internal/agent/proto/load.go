@@ -61,6 +61,9 @@ type DNSPerfSpec struct {
 	From netip.Addr `json:"from,omitzero"`
 	// TimeoutMS is when the process is killed.
 	TimeoutMS int64 `json:"timeout_ms"`
+	// StartNS is when it is started, Unix time by the guest's clock; 0, and what has
+	// passed, is at once.
+	StartNS int64 `json:"start_ns,omitempty"`
 }
 
 // DNSPerfResult is dnsperf's output and the wall clock around it.
@@ -95,6 +98,8 @@ type DNSLoadSpec struct {
 	// Identify asks for the server's identity with each query (NSID, RFC 5001); it
 	// is the backend of the record then, and not the MAC.
 	Identify bool `json:"identify,omitempty"`
+	// StartNS is when the load begins, as in [DNSPerfSpec].
+	StartNS int64 `json:"start_ns,omitempty"`
 }
 
 // DNSLoadResult is what the generator did.

@@ -13,6 +13,7 @@ func areas() []func(*Server) {
 		registerKernelLog,
 		registerLinks,
 		registerLoad,
+		registerStart,
 		registerMarks,
 		registerMasquerade,
 		registerNamed,

@@ -26,6 +26,9 @@ func (f files) generate(ctx context.Context, spec proto.DNSLoadSpec) (proto.DNSL
 			return proto.DNSLoadResult{}, err
 		}
 	}
+	if err := awaitStart(ctx, spec.StartNS); err != nil {
+		return proto.DNSLoadResult{}, err
+	}
 	out, err := dnsload.Run(ctx, spec, lines.Data)
 	if errors.Is(err, dnsload.ErrSpec) {
 		err = fail(proto.CodeInvalid, spec.Path, "%v", err)

@@ -37,6 +37,9 @@ func dnsperf(ctx context.Context, spec proto.DNSPerfSpec) (proto.DNSPerfResult, 
 	if err != nil {
 		return proto.DNSPerfResult{}, fail(proto.CodeUnsupported, "dnsperf", "the guest has no dnsperf")
 	}
+	if err := awaitStart(ctx, spec.StartNS); err != nil {
+		return proto.DNSPerfResult{}, err
+	}
 	return runLoad(ctx, path, spec)
 }
 

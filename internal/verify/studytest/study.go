@@ -19,7 +19,7 @@ import (
 	"github.com/lvslab/lvslab/internal/version"
 )
 
-//go:embed testdata/study testdata/direct
+//go:embed testdata/study testdata/direct testdata/clients
 var files embed.FS
 
 // Study is a result before it is sealed.
@@ -101,6 +101,10 @@ func Load() (*Study, error) { return load("testdata/study/", 2) }
 // LoadDirect returns a study of one block: one treatment, and each backend asked
 // without LVS.
 func LoadDirect() (*Study, error) { return load("testdata/direct/", 1) }
+
+// LoadClients returns a study of one run of two clients, which began 3 ms apart where
+// 50 ms were allowed.
+func LoadClients() (*Study, error) { return load("testdata/clients/", 1) }
 
 func load(root string, blocks int) (*Study, error) {
 	s := &Study{Run: "20000101T000000Z-0000", Raw: map[string][]byte{}, Topology: "lab \"sample\" {}\n", Blocks: blocks,

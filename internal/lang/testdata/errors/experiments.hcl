@@ -72,5 +72,6 @@ experiment "isolated" {
   clients   = client.c
   isolation = "restored"
   equal_within = 0.5
+  start_within = "50"
   load "dnsperf" {}
 }
