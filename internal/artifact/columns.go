@@ -83,7 +83,7 @@ var backendColumns = []column[BackendRow]{
 	throughLVS(integer64("ipvs_in_packets", "packets", "packets that IPVS sent to the backend", "IPVS counters of the destination", func(b *BackendRow) *int64 { return &b.IPVSInPackets })),
 	throughLVS(integer64("ipvs_in_bytes", "B", "inner IP bytes of those packets", "IPVS counters of the destination", func(b *BackendRow) *int64 { return &b.IPVSInBytes })),
 	optionalInteger64("tunnel_rx_packets", "packets", "packets that the backend's tunnel device received; empty without a tunnel", "device counters of the backend", func(b *BackendRow) **int64 { return &b.TunnelRxPackets }),
-	integer64("named_requests", "queries", "requests that named counted", "statistics channel of named", func(b *BackendRow) *int64 { return &b.NamedRequests }),
+	integer64("named_requests", "queries", "requests that the backend's name server counted", "statistics of the name server", func(b *BackendRow) *int64 { return &b.NamedRequests }),
 	integer("answers_ok", "queries", "accepted answers that came from the backend, by the frame's MAC or, where that is hidden, the answer's NSID", "client capture", func(b *BackendRow) *int { return &b.AnswersOK }),
 	number("share_ipvs", "", 6, "ipvs_in_packets as a fraction of the run's", "IPVS counters of the destination", func(b *BackendRow) **float64 { return &b.ShareIPVS }),
 	number("share_answers_ok", "", 6, "answers_ok as a fraction of the run's", "client capture", func(b *BackendRow) **float64 { return &b.ShareAnswersOK }),

@@ -87,7 +87,10 @@ type Versions struct {
 	IPVS         string            `json:"ipvs,omitempty"`
 	IPVSAdm      string            `json:"ipvsadm,omitempty"`
 	Named        string            `json:"named,omitempty"`
-	DNSPerf      string            `json:"dnsperf,omitempty"`
+	// NameServers are those of the backends that do not run BIND, as package and
+	// version, by address.
+	NameServers map[string]string `json:"name_servers,omitempty"`
+	DNSPerf     string            `json:"dnsperf,omitempty"`
 }
 
 // Host is the machine that the guests ran on. Times of two results may be

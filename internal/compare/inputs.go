@@ -29,6 +29,7 @@ func inputs(a, b *artifact.Artifact) []Change {
 	} {
 		add(v.name, v.a, v.b)
 	}
+	each(add, "name server of", va.NameServers, vb.NameServers)
 	each(add, "image", digests(ma.Images), digests(mb.Images))
 	each(add, "isolation of", ma.Isolation, mb.Isolation)
 	each(add, "seed of", text(ma.Seeds), text(mb.Seeds))

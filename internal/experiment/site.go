@@ -21,7 +21,9 @@ func Site(ctx context.Context, lab *Lab, service addr.Noun) (symptom.Site, error
 	ctx, cancel := context.WithTimeout(ctx, prepareDeadline)
 	defer cancel()
 	svc, victim := p.cast.service, p.cast.backends[0]
+	machine, _ := lab.Topology.Machine(victim.noun)
 	s := symptom.Site{
+		Server:  machine.Server,
 		Service: service, Director: p.cast.director.noun, Backend: victim.noun,
 		VIPs: svc.VIPs, Port: svc.Port, Protocol: svc.Protocol, OnePacket: svc.OnePacket,
 		Address: victim.addresses[0], Card: victim.device, Tunnel: p.cast.tunnels[victim.noun], Fallback: p.fallback(victim.noun),

@@ -22,7 +22,7 @@ var sysctlKey = regexp.MustCompile(`^[a-z0-9_]+([./][A-Za-z0-9_-]+)+$`)
 func (e *evaluator) machine(b *block, inst *instance) Machine {
 	r := e.reader(b, inst)
 	m := Machine{Noun: r.noun, Range: b.rng, Image: r.handle("image", addr.Image), Boot: r.oneOf("boot", "", "cold", "restore"),
-		Memory: e.memory(r), Sysctl: e.sysctl(r), Serves: r.handles("serves", addr.Zone), Addresses: 1,
+		Memory: e.memory(r), Sysctl: e.sysctl(r), Serves: r.handles("serves", addr.Zone), Server: r.server(), Addresses: 1,
 		Masquerade: r.handle("masquerade", addr.Network)}
 	for i, nb := range b.sub("nic") {
 		nr := r.sub(nb, i)

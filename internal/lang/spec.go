@@ -112,7 +112,7 @@ var rootSpecs = []*blockSpec{
 		blocks: []nestedSpec{{impairSpec, 0, 1}}},
 	{name: string(addr.Client), label: "the client's name", instances: true, args: args(machineArgs, opt(phaseAddresses, "addresses")), blocks: nics},
 	{name: string(addr.Director), label: "the director's name", instances: true, args: machineArgs, blocks: nics},
-	{name: string(addr.Backend), label: "the backend's name", instances: true, args: args(machineArgs, hnd(phaseArguments, false, "serves")), blocks: nics},
+	{name: string(addr.Backend), label: "the backend's name", instances: true, args: args(machineArgs, hnd(phaseArguments, false, "serves"), opt(phaseArguments, "server")), blocks: nics},
 	{name: string(addr.Router), label: "the router's name", instances: true, args: args(machineArgs, hnd(phaseArguments, false, "masquerade")), blocks: nics},
 	{name: string(addr.Zone), label: "the zone's name in this file", args: req(phaseArguments, "name", "records")},
 	{name: string(addr.Image), label: "the image's name", args: args(req(phaseArguments, "kernel"), opt(phaseArguments, "modules", "initrd"))},

@@ -100,6 +100,7 @@ type Machine struct {
 	Sysctl map[string]string
 	NICs   []NIC
 	Serves []addr.Noun // zones, declared order
+	Server string      // nsd, knot or unbound in the place of BIND, which is ""
 	// Addresses is the number of addresses of a client's first NIC, 1 when not given.
 	Addresses int
 	// Masquerade is the network on which what a router sends on has the router's
@@ -107,6 +108,16 @@ type Machine struct {
 	Masquerade addr.Noun
 	Range      diag.Range
 }
+
+// Guest is what tells the images that machines boot apart: the zero value is the
+// built-in one.
+type Guest struct {
+	Image  addr.Noun
+	Server string
+}
+
+// Guest is what the machine boots.
+func (m Machine) Guest() Guest { return Guest{m.Image, m.Server} }
 
 // Image is what machines boot that do not boot the built-in image: the same
 // guest with another kernel. Paths are as the user wrote them.

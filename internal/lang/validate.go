@@ -119,6 +119,7 @@ func (r *rules) zones() {
 		first[z.Name] = z.Noun
 	}
 	for _, m := range r.t.Machines {
+		r.server(m)
 		seen := map[addr.Noun]bool{}
 		for _, z := range m.Serves {
 			if seen[z] {

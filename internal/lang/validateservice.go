@@ -10,7 +10,7 @@ import (
 	"github.com/lvslab/lvslab/internal/addr"
 )
 
-// namedPort is where BIND answers on the backends.
+// namedPort is where name servers answer on the backends.
 const namedPort = 53
 
 func (r *rules) services() {
@@ -200,7 +200,7 @@ func (r *rules) ports(s Service, rs RealServer, arg string) {
 		r.fail(s.Noun, arg, rs.Range, "Ports differ", fmt.Sprintf("Use port %d on both sides.", namedPort),
 			"%s listens on port %d and sends %s to port %d, but forwarding by %s cannot change the port: packets arrive at %d.", s.Noun, s.Port, rs.Backend, rs.Port, s.Forward, s.Port)
 	case rs.Port != namedPort:
-		r.fail(s.Noun, arg, rs.Range, "Nobody listens there", fmt.Sprintf("Use port %d.", namedPort), "%s sends packets to port %d of %s, where BIND answers on %d.", s.Noun, rs.Port, rs.Backend, namedPort)
+		r.fail(s.Noun, arg, rs.Range, "Nobody listens there", fmt.Sprintf("Use port %d.", namedPort), "%s sends packets to port %d of %s, where its name server answers on %d.", s.Noun, rs.Port, rs.Backend, namedPort)
 	}
 }
 

@@ -28,7 +28,7 @@ func (b *builder) network(n lang.Network) {
 // links.
 func (b *builder) machine(m lang.Machine) {
 	id := b.l.Machines[m.Noun]
-	guest := b.o.Guests[m.Image]
+	guest := b.o.Guests[m.Guest()]
 	d := schema.Domain{
 		Name: id.Domain, UUID: id.UUID, Address: b.l.Identity(m.Noun).String(), Lineage: b.l.Lineage, Memory: m.Memory, VCPUs: 1,
 		Kernel: guest.Kernel, Initrd: guest.Initrd, Cmdline: strings.TrimSpace(cmdline + " " + b.o.KernelArgs), Root: guest.Root, Accelerator: b.o.Accelerator,

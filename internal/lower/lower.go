@@ -30,9 +30,8 @@ import (
 
 // Options are the facts about this machine and this lvslab that resources hold.
 type Options struct {
-	// Guests are the files of what machines boot, by the noun of their image
-	// block; the zero noun is the built-in image.
-	Guests map[addr.Noun]Guest
+	// Guests are the files of what machines boot.
+	Guests map[lang.Guest]Guest
 	// KernelArgs go with the image: what makes its kernel start soon.
 	KernelArgs string
 	// Accelerator is kvm or tcg.

@@ -25,7 +25,7 @@ import (
 
 const lineage = "00112233445566778899aabbccddeeff"
 
-var options = Options{LabDir: "/lab", Guests: map[addr.Noun]Guest{{}: {Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs"}}, Accelerator: "tcg"}
+var options = Options{LabDir: "/lab", Guests: map[lang.Guest]Guest{{}: {Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs"}, {Server: "knot"}: {Root: "/image/knot.squashfs"}}, Accelerator: "tcg"}
 
 // lowered lays a topology out and lowers it.
 func lowered(t *testing.T, top *lang.Topology) []provider.Resource {
@@ -174,6 +174,19 @@ func small() *lang.Topology {
 	}
 }
 
+// serving is the small topology with another name server on its first backend,
+// which boots another root.
+func serving(t *testing.T, server string) []provider.Resource {
+	t.Helper()
+	top := small()
+	top.Machines[1].Server = server
+	rs := lowered(t, top)
+	if d, err := schema.DomainFrom(find(t, rs, "backend.ns[0]/domain").Attrs); err != nil || d.Root != "/image/"+server+".squashfs" {
+		t.Errorf("it boots %q, %v", d.Root, err)
+	}
+	return rs
+}
+
 func find(t *testing.T, rs []provider.Resource, a string) provider.Resource {
 	t.Helper()
 	for _, r := range rs {
@@ -224,6 +237,9 @@ func TestWhereTheVIPsGo(t *testing.T) {
 	d, err := schema.DNSFrom(find(t, rs, "backend.ns[0]/dns").Attrs)
 	if diff := cmp.Diff([]string{"198.18.0.30", "198.18.0.101", "198.18.0.100", "203.0.113.9"}, value(t, d, err).Listen); diff != "" {
 		t.Errorf("named listens: %s", diff)
+	}
+	if other := find(t, serving(t, "knot"), "backend.ns[0]/dns"); other.Attrs.GetAttr("server").AsString() != "knot" {
+		t.Errorf("the server: %#v", other.Attrs)
 	}
 	for _, r := range rs {
 		if r.Addr.String() == "backend.ns[1]/dns" || r.Addr.String() == "backend.ns[1]/link.lo" {

@@ -14,12 +14,12 @@ import (
 )
 
 // dns makes a backend's name server. It comes after the devices that carry the
-// VIPs, so that named finds them when it starts.
+// VIPs, so that the name server finds them when it starts.
 func (b *builder) dns(m lang.Machine) {
 	if len(m.Serves) == 0 {
 		return
 	}
-	d := schema.DNS{Node: m.Noun.String(), ServerID: m.Noun.String(), Zones: map[string]string{}}
+	d := schema.DNS{Node: m.Noun.String(), Server: m.Server, ServerID: m.Noun.String(), Zones: map[string]string{}}
 	for _, n := range m.Serves {
 		z, _ := b.t.Zone(n)
 		d.Zones[z.Name] = ZoneText(z)

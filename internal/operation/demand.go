@@ -124,7 +124,7 @@ func (a *applying) clonesAhead(domains []schema.Domain) (cloned, missing int) {
 	cold := map[string]bool{}
 	for _, m := range a.study.topology.Machines {
 		id := a.identity(m.Noun.String())
-		t.serve[id], cold[id] = len(m.Serves) > 0, a.bootsCold(m)
+		t.serve[id], cold[id] = runsNamed(m), a.bootsCold(m)
 	}
 	var seen []templateKind
 	for i, d := range append(slices.Clone(domains), a.renewedDomains()...) {

@@ -166,7 +166,7 @@ func TestShipment(t *testing.T) {
 		t.Fatalf("%+v, %v", a.shipment, err)
 	}
 	o := a.lowering()
-	one, two := o.Guests[addr.Noun{}], o.Guests[six.block]
+	one, two := o.Guests[lang.Guest{}], o.Guests[six.key()]
 	for _, name := range []string{one.Kernel, one.Initrd, one.Root, two.Kernel, two.Root, o.LabDir} {
 		if !strings.HasPrefix(name, farHome+"/") {
 			t.Errorf("%s is not there", name)
@@ -180,7 +180,7 @@ func TestShipment(t *testing.T) {
 	}
 	a.study.topology.Provider.URI, a.shipment = embeddedURI, nil
 	a.dir = "/lab"
-	if o := a.lowering(); o.LabDir != "/lab" || o.Guests[six.block].Kernel != six.image.Kernel {
+	if o := a.lowering(); o.LabDir != "/lab" || o.Guests[six.key()].Kernel != six.image.Kernel {
 		t.Errorf("here: %+v", o)
 	}
 }

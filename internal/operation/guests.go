@@ -19,8 +19,10 @@ import (
 
 // guestKind is one image that machines of the lab boot.
 type guestKind struct {
-	// block is the image block, the zero noun for the built-in image.
+	// block is the image block, the zero noun for the built-in image; server the
+	// name server in the place of BIND, "" for BIND.
 	block  addr.Noun
+	server string
 	recipe images.Recipe
 	image  guestImage // without a key while it is not in the cache
 }
@@ -28,31 +30,34 @@ type guestKind struct {
 // name is how the artifact calls the guest: the same for two kernels that one
 // block had, so that what differs is its digest.
 func (g guestKind) name() string {
-	if g.block.IsZero() {
+	switch {
+	case g.block.IsZero():
 		return g.recipe.Name
+	case g.server != "":
+		return g.block.String() + "+" + g.server
 	}
 	return g.block.String()
 }
 
-// bootedImages lists the image blocks whose guests the machines boot, that of
-// the directors first: IPVS runs in it, so its kernel is the one that counts. Last
-// come those that a director boots for runs alone.
-func bootedImages(t *lang.Topology) []addr.Noun {
-	var out []addr.Noun
+// bootedGuests lists what the machines boot, the directors' first: IPVS runs in
+// it, so its kernel is the one that counts. Last come those that a director boots
+// for runs alone.
+func bootedGuests(t *lang.Topology) []lang.Guest {
+	var out []lang.Guest
 	for _, directors := range []bool{true, false} {
 		for _, m := range t.Machines {
-			if (m.Noun.Kind == addr.Director) == directors && !slices.Contains(out, m.Image) {
-				out = append(out, m.Image)
+			if (m.Noun.Kind == addr.Director) == directors && !slices.Contains(out, m.Guest()) {
+				out = append(out, m.Guest())
 			}
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, addr.Noun{})
+		out = append(out, lang.Guest{})
 	}
 	for _, e := range t.Experiments {
 		for _, n := range e.Kernels() {
-			if !slices.Contains(out, n) {
-				out = append(out, n)
+			if g := (lang.Guest{Image: n}); !slices.Contains(out, g) {
+				out = append(out, g)
 			}
 		}
 	}
@@ -62,13 +67,16 @@ func bootedImages(t *lang.Topology) []addr.Noun {
 // guestsOf returns the guests of a topology, without their images.
 func guestsOf(t *lang.Topology) ([]guestKind, error) {
 	var out []guestKind
-	for _, n := range bootedImages(t) {
-		g := guestKind{block: n, recipe: images.Debian12}
-		if i, ok := t.ImageOf(lang.Machine{Image: n}); ok {
-			var err error
+	for _, n := range bootedGuests(t) {
+		g := guestKind{block: n.Image, server: n.Server, recipe: images.Debian12}
+		var err error
+		if i, ok := t.ImageNamed(n.Image); ok {
 			if g.recipe, err = recipeOf(i); err != nil {
-				return nil, at(err, t.Place(n, "kernel", i.Range), n)
+				return nil, at(err, t.Place(n.Image, "kernel", i.Range), n.Image)
 			}
+		}
+		if g.recipe, err = g.recipe.WithServer(n.Server); err != nil {
+			return nil, err
 		}
 		out = append(out, g)
 	}
@@ -140,7 +148,7 @@ func (a *applying) cachedGuests() error {
 			return err
 		}
 		if !ok {
-			a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The guest image %sis not in the cache; apply builds it first (about 20 s).", quotedBlock(g.block))})
+			a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The guest image %sis not in the cache; apply builds it first (about 20 s).", g.quoted())})
 		}
 		g.image = guestImage{Image: img}
 		if agent, err := binary.Sum(); ok && err == nil {
@@ -151,28 +159,34 @@ func (a *applying) cachedGuests() error {
 	return nil
 }
 
-func quotedBlock(n addr.Noun) string {
-	if n.IsZero() {
+// quoted names the image in a sentence, unless it is the built-in one.
+func (g guestKind) quoted() string {
+	if g.key() == (lang.Guest{}) {
 		return ""
 	}
-	return "of " + n.String() + " "
+	return "of " + g.name() + " "
 }
+
+func (g guestKind) key() lang.Guest { return lang.Guest{Image: g.block, Server: g.server} }
 
 func (a *applying) setGuests(list []guestKind) {
 	a.guests, a.image, a.study.kernels = list, list[0].image, rules(list)
 }
 
 // guestOf returns what a machine boots.
-func (a *applying) guestOf(m lang.Machine) guestKind { return a.guestIn(m.Image) }
+func (a *applying) guestOf(m lang.Machine) guestKind { return a.guestBy(m.Guest()) }
 
-// guestIn returns the guest of an image block, the zero noun for the built-in one.
-func (a *applying) guestIn(image addr.Noun) guestKind {
+// guestIn returns the guest of an image block with BIND, the zero noun for the
+// built-in one.
+func (a *applying) guestIn(image addr.Noun) guestKind { return a.guestBy(lang.Guest{Image: image}) }
+
+func (a *applying) guestBy(k lang.Guest) guestKind {
 	for _, g := range a.guests {
-		if g.block == image {
+		if g.key() == k {
 			return g
 		}
 	}
-	return guestKind{block: image}
+	return guestKind{block: k.Image, server: k.Server}
 }
 
 // imageOf returns the image of a domain, known by the files that it boots.
@@ -190,7 +204,7 @@ func (a *applying) imageOf(d schema.Domain) guestImage {
 func (a *applying) digests() []string {
 	var out []string
 	for _, g := range a.guests {
-		if g.block.IsZero() {
+		if g.key() == (lang.Guest{}) {
 			out = append(out, g.image.Digest)
 		} else {
 			out = append(out, g.name()+"="+g.image.Digest)
@@ -238,25 +252,30 @@ func (a *applying) missingGuests() (n int) {
 	return n
 }
 
-// kernelText says which kernel a machine with an image block runs, for a plan.
+// kernelText says which kernel a machine with an image block runs, and which name
+// server in the place of BIND, for a plan.
 func (a *applying) kernelText(m lang.Machine) string {
 	g := a.guestOf(m)
+	server := ""
+	if m.Server != "" {
+		server = ", " + m.Server
+	}
 	switch {
 	case m.Image.IsZero():
-		return ""
+		return server
 	case g.image.Key == "":
-		return ", " + m.Image.String()
+		return ", " + m.Image.String() + server
 	}
-	return ", Linux " + g.image.KernelRelease
+	return ", Linux " + g.image.KernelRelease + server
 }
 
 func (a *applying) lowering() lower.Options {
-	o := lower.Options{LabDir: a.dir, KernelArgs: images.KernelArgs, Accelerator: string(a.accel), Guests: map[addr.Noun]lower.Guest{}}
+	o := lower.Options{LabDir: a.dir, KernelArgs: images.KernelArgs, Accelerator: string(a.accel), Guests: map[lang.Guest]lower.Guest{}}
 	if a.far() {
 		o.LabDir = farLabDir(a.state().Lineage)
 	}
 	for _, g := range a.guests {
-		o.Guests[g.block] = lower.Guest{Kernel: a.shipment.there(g.image.Kernel), Initrd: a.shipment.there(g.image.withAgent), Root: a.shipment.there(g.image.Root)}
+		o.Guests[g.key()] = lower.Guest{Kernel: a.shipment.there(g.image.Kernel), Initrd: a.shipment.there(g.image.withAgent), Root: a.shipment.there(g.image.Root)}
 	}
 	return o
 }

@@ -99,7 +99,7 @@ func TestEachImageHasItsOwn(t *testing.T) {
 	if a.image.Key != "six" {
 		t.Errorf("the study's kernel is %s, want the director's", a.image.Key)
 	}
-	if got := a.lowering().Guests; got[addr.Noun{}].Root != "/old/root" || got[addr.N(addr.Image, "six")].Initrd != "/six/initrd" {
+	if got := a.lowering().Guests; got[lang.Guest{}].Root != "/old/root" || got[lang.Guest{Image: addr.N(addr.Image, "six")}].Initrd != "/six/initrd" {
 		t.Errorf("%+v", got)
 	}
 	one, other := schema.Domain{Memory: 1, Root: "/six/root"}, schema.Domain{Memory: 1, Root: "/old/root"}

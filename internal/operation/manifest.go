@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/sys/unix"
 
+	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -152,7 +153,8 @@ func (a *applying) versions(ctx context.Context) (artifact.Versions, map[string]
 	// What is in the image is known by package, without asking: starting three
 	// programs for their version costs an emulated guest two seconds.
 	v.GuestKernel, v.GuestKernels = a.image.KernelRelease, a.kernels()
-	v.Named, v.DNSPerf, v.IPVSAdm = a.image.Packages["bind9"], a.image.Packages["dnsperf"], a.image.Packages["ipvsadm"]
+	v.DNSPerf, v.IPVSAdm = a.image.Packages["dnsperf"], a.image.Packages["ipvsadm"]
+	v.Named, v.NameServers = a.nameServers()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	sysctls := map[string]map[string]string{}
@@ -169,6 +171,27 @@ func (a *applying) versions(ctx context.Context) (artifact.Versions, map[string]
 	}
 	wg.Wait()
 	return v, sysctls
+}
+
+// nameServers are the version of BIND and those of the other name servers, by
+// machine, out of the images that they run in.
+func (a *applying) nameServers() (named string, others map[string]string) {
+	for _, m := range a.study.topology.Machines {
+		if len(m.Serves) == 0 {
+			continue
+		}
+		pkg := images.ServerPackage(m.Server)
+		switch version := a.guestOf(m).image.Packages[pkg]; {
+		case m.Server != "":
+			if others == nil {
+				others = map[string]string{}
+			}
+			others[m.Noun.String()] = strings.TrimSpace(pkg + " " + version)
+		case named == "":
+			named = version
+		}
+	}
+	return named, others
 }
 
 // snapshotSysctls are read back from every machine for the manifest.

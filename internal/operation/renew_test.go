@@ -12,6 +12,7 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/lower"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/state"
@@ -38,7 +39,7 @@ func paper(t *testing.T, isolation string) (*applying, *plan.Providers, []plan.E
 		t.Fatal(err)
 	}
 	a.todo = a.list.trials
-	if a.wanted, err = lower.Resources(st.topology, st.layout, lower.Options{LabDir: a.dir, Guests: map[addr.Noun]lower.Guest{{}: {Kernel: "/k", Initrd: "/i", Root: "/r"}}, Accelerator: "tcg"}); err != nil {
+	if a.wanted, err = lower.Resources(st.topology, st.layout, lower.Options{LabDir: a.dir, Guests: map[lang.Guest]lower.Guest{{}: {Kernel: "/k", Initrd: "/i", Root: "/r"}}, Accelerator: "tcg"}); err != nil {
 		t.Fatal(err)
 	}
 	ps, err := offline()

@@ -17,6 +17,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/provider"
 	"github.com/lvslab/lvslab/provider/libvirt"
 	"github.com/lvslab/lvslab/provider/schema"
@@ -35,7 +36,7 @@ type templates struct {
 	// cold are the machines, by address, that are booted whatever there is,
 	// doubted those whose clone did not answer: they are booted this time.
 	cold, doubted map[string]bool
-	// serve are the machines that serve zones.
+	// serve are the machines that serve zones with BIND.
 	serve map[string]bool
 	// clones are the machines that this apply has cloned.
 	clones map[string]bool
@@ -59,6 +60,10 @@ func (k templateKind) String() string {
 	}
 	return fmt.Sprintf("machines with %d MiB", k.memory>>20)
 }
+
+// runsNamed reports whether a machine's name server is one that a template has
+// running already.
+func runsNamed(m lang.Machine) bool { return len(m.Serves) > 0 && m.Server == "" }
 
 func (t *templates) kindOf(d schema.Domain) templateKind {
 	return templateKind{d.Memory, d.VCPUs, d.Root, t.serve[d.Address]}
@@ -116,7 +121,7 @@ func (t *templates) put(k templateKind, one libvirt.Template) {
 func (a *applying) prepareTemplates(ctx context.Context) {
 	a.templates.serve = map[string]bool{}
 	for _, m := range a.study.topology.Machines {
-		a.templates.serve[a.identity(m.Noun.String())] = len(m.Serves) > 0
+		a.templates.serve[a.identity(m.Noun.String())] = runsNamed(m)
 		if a.bootsCold(m) {
 			a.templates.bootCold(a.identity(m.Noun.String()))
 		}

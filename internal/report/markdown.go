@@ -113,6 +113,9 @@ func (c Conditions) pairs() [][2]string {
 	for _, s := range c.Shares {
 		list = append(list, s.pair())
 	}
+	for _, name := range sortedKeys(v.NameServers) {
+		list = append(list, [2]string{"name server of " + name, v.NameServers[name]})
+	}
 	for _, name := range sortedKeys(c.Images) {
 		list = append(list, [2]string{"image " + name, c.Images[name]})
 	}

@@ -29,7 +29,7 @@ type Path struct {
 	Fallback   string // the fallback device beside it, "" when there is none
 	OnFallback uint64 // packets that it received
 	RPFiltered uint64 // packets that reverse path filtering dropped on the backend
-	Requests   uint64 // requests that named counted
+	Requests   uint64 // requests that the name server counted
 	Named      proto.NamedState
 }
 
@@ -109,23 +109,33 @@ func (p Path) lost() *Finding {
 			fmt.Sprintf("Give the tunnel device the VIP with prefix length %d.", p.VIP.BitLen()),
 			p.facts(), fmt.Sprintf("The packet arrived, and its destination is not local. The device is %s.", p.tunnelText()))
 	case p.Requests == 0 && !slices.Contains(p.Named.Listen, p.VIP):
-		return found(NamedAddress, p.Backend, "named does not listen on the VIP",
-			"Start named after the VIP is there, or let it scan its interfaces (automatic-interface-scan yes).",
+		return found(NamedAddress, p.Backend, p.server()+" does not listen on the VIP", p.listening(),
 			p.facts(), fmt.Sprintf("It listens on %v.", p.Named.Listen))
 	case p.Requests == 0:
 		return found(LostInBackend, p.Backend, "The query is lost inside the backend",
 			"Capture on the backend: lvslab exec "+p.Backend.String()+" -- tcpdump -ni any port 53.",
-			p.facts(), "It arrived, and named never saw it.")
+			p.facts(), "It arrived, and "+p.server()+" never saw it.")
 	}
 	return found(LostOnReturn, p.Backend, "The answer does not reach the client",
 		"Check the backend's route to the client, and that no anti-spoofing filter drops frames whose source is the VIP.",
-		p.facts(), "named took the query; an answer goes straight from the backend to the client, with the VIP as its source.")
+		p.facts(), p.server()+" took the query; an answer goes straight from the backend to the client, with the VIP as its source.")
 }
 
 func (p Path) fallback() *Finding {
 	return found(Fallback, p.Backend, "The fallback device receives instead of the named one",
 		"Set "+p.Fallback+" down and the named device up, with both ends right and the VIP on it: the fallback takes packets from anybody, so a wrong end never shows.",
 		p.facts(), fmt.Sprintf("%s received %d. The named device is %s.", p.Fallback, p.OnFallback, p.tunnelText()))
+}
+
+// server is the name server's program.
+func (p Path) server() string { return proto.ServerProgram(p.Named.Server) }
+
+// listening is how the name server gets the VIP among its addresses.
+func (p Path) listening() string {
+	if p.Named.Server == proto.ServerBIND {
+		return "Start named after the VIP is there, or let it scan its interfaces (automatic-interface-scan yes)."
+	}
+	return "Name the VIP among the addresses of its configuration, and start it anew: lvslab apply does both."
 }
 
 // facts says the evidence in one sentence.
@@ -145,7 +155,7 @@ func (p Path) facts() string {
 	if p.Alone {
 		whom = "with " + p.Backend.String() + " as the only real server"
 	}
-	return fmt.Sprintf("A query from %s to %s %s %s: %s, named counted %d.", p.Client, p.VIP, whom, outcome, way, p.Requests)
+	return fmt.Sprintf("A query from %s to %s %s %s: %s, %s counted %d.", p.Client, p.VIP, whom, outcome, way, p.server(), p.Requests)
 }
 
 // ipip is the number by which an outer header says what is inside: IPv4 or IPv6

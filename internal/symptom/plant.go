@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/diag"
 )
 
@@ -27,6 +28,7 @@ type Site struct {
 	Card                       string     // the backend's
 	Tunnel                     string     // device on the backend, "" without a tunnel
 	Fallback                   string
+	Server                     string // the backend's name server, one of proto's Server constants
 	// Held are the addresses of the director's card, in the kernel's order.
 	Held        []netip.Prefix
 	HeldBy      string
@@ -209,6 +211,10 @@ func (s Site) plantEntries() (Plant, error) {
 // plantNamed has named listen on the backend's own address only. Whether it does is
 // seen by its sockets.
 func (s Site) plantNamed() (Plant, error) {
+	if s.Server != proto.ServerBIND {
+		return Plant{}, unfit(NamedAddress, s.Service, fmt.Sprintf("%s runs %s, which opens the sockets that it is told to", s.Backend, s.Server),
+			"Choose a service whose first real server runs BIND.")
+	}
 	const conf, kept = "/run/named/named.conf", "/run/named/lvslab-planted.conf"
 	vip := s.VIPs[0]
 	sockets := fmt.Sprintf("$(ss -Hlun src %s:%d)", vip, s.Port)

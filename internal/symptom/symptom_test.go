@@ -58,6 +58,7 @@ var onThePath = []struct {
 	{"another packet was filtered", "", func(p *Path) { p.RPFiltered = 3 }},
 	{"named is elsewhere", NamedAddress, func(p *Path) { refused(p); p.Named.Listen = []netip.Addr{own} }},
 	{"named is elsewhere and a filter drops the ICMP", NamedAddress, func(p *Path) { lost(p); p.Named.Listen = []netip.Addr{own} }},
+	{"nsd is elsewhere", NamedAddress, func(p *Path) { refused(p); p.Named.Server, p.Named.Listen = proto.ServerNSD, []netip.Addr{own} }},
 	{"named is dead", NamedAddress, func(p *Path) { refused(p); p.Named = proto.NamedState{} }},
 	{"the own address answers", OwnAddress, func(p *Path) { p.Answer.Source = own }},
 	{"the own address answers through the fallback", OwnAddress, func(p *Path) { p.Answer.Source, p.Arrived, p.OnFallback = own, 0, 1 }},

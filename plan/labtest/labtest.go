@@ -11,7 +11,6 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/lower"
 	"github.com/lvslab/lvslab/internal/topo"
@@ -84,7 +83,7 @@ func (t *Topology) lower(lineage string, prior map[string]netip.Addr) ([]provide
 	}
 	rs, err := lower.Resources(top, layout, lower.Options{
 		LabDir: "/lab", Accelerator: "tcg",
-		Guests: map[addr.Noun]lower.Guest{{}: {Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs"}},
+		Guests: map[lang.Guest]lower.Guest{{}: {Kernel: "/image/vmlinuz", Initrd: "/image/initrd", Root: "/image/root.squashfs"}},
 	})
 	return rs, addresses, err
 }

@@ -30,10 +30,10 @@ func (dnsSetting) read(ctx context.Context, c client.Caller, prior cty.Value) (c
 		return cty.NilVal, err
 	}
 	if !st.Running {
-		return cty.NilVal, fmt.Errorf("named does not run: %w", provider.ErrGone)
+		return cty.NilVal, fmt.Errorf("%s does not run: %w", proto.ServerProgram(d.Server), provider.ErrGone)
 	}
 	if st.Rewritten { // what it would do after a reload nobody knows
-		return cty.NilVal, fmt.Errorf("named.conf has been rewritten: %w", provider.ErrGone)
+		return cty.NilVal, fmt.Errorf("%s has been rewritten: %w", confOf(d.Server), provider.ErrGone)
 	}
 	return dnsValue(d, st, d.BootID), nil
 }
@@ -43,7 +43,7 @@ func (dnsSetting) apply(ctx context.Context, c client.Caller, want, _ cty.Value,
 	if err != nil {
 		return cty.NilVal, err
 	}
-	spec := proto.NamedSpec{ServerID: d.ServerID}
+	spec := proto.NamedSpec{Server: d.Server, ServerID: d.ServerID}
 	for _, name := range slices.Sorted(maps.Keys(d.Zones)) {
 		spec.Zones = append(spec.Zones, proto.ZoneFile{Name: name, Text: d.Zones[name]})
 	}
@@ -61,11 +61,19 @@ func (dnsSetting) apply(ctx context.Context, c client.Caller, want, _ cty.Value,
 	return dnsValue(d, st, bootID), nil
 }
 
-// dnsValue puts what named runs with into the words of what was asked for. The
+// confOf is the configuration's file.
+func confOf(server string) string {
+	if server == proto.ServerBIND {
+		return "named.conf"
+	}
+	return server + ".conf"
+}
+
+// dnsValue puts what the name server runs with into the words of what was asked for. The
 // guest tells a zone's sum, not its text: a foreign text shows as the
 // beginning of its sum.
 func dnsValue(asked schema.DNS, st proto.NamedState, bootID string) cty.Value {
-	d := schema.DNS{Node: asked.Node, ServerID: st.ServerID, Version: st.Version, BootID: bootID, Zones: map[string]string{}}
+	d := schema.DNS{Node: asked.Node, Server: st.Server, ServerID: st.ServerID, Version: st.Version, BootID: bootID, Zones: map[string]string{}}
 	for name, hash := range st.Zones {
 		d.Zones[name] = "another text, sha256 " + hash[:min(8, len(hash))]
 		if t, ok := asked.Zones[name]; ok && sum(t) == hash {

@@ -33,6 +33,15 @@ func explain(r provider.Resource, err error) error {
 	return f
 }
 
+// logOf is where the agent keeps the log of the name server.
+func logOf(r provider.Resource) string {
+	d, err := schema.DNSFrom(r.Attrs)
+	if err != nil {
+		return "/run/lvslab"
+	}
+	return "/run/lvslab/" + proto.ServerProgram(d.Server) + ".log"
+}
+
 func advice(r provider.Resource, e *proto.Error) (summary, remedy string) {
 	noun := schema.Guest()[r.Type].Noun
 	switch {
@@ -46,7 +55,7 @@ func advice(r provider.Resource, e *proto.Error) (summary, remedy string) {
 		return "The " + noun + " reads back differently from what was set",
 			"Apply again. If it stays so, the guest's kernel does not do what it was told: please report it."
 	case e.Code == proto.CodeTimeout && r.Type == schema.TypeDNS:
-		return "The name server does not answer", "Look at its log with `lvslab exec` in the guest: /run/lvslab/named.log."
+		return "The name server does not answer", "Look at its log with `lvslab exec` in the guest: " + logOf(r) + "."
 	case e.Code == proto.CodeTimeout:
 		return "Setting the " + noun + " took too long", "Apply again. Under emulation on a busy machine give it fewer labs at once."
 	}

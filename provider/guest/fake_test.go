@@ -125,7 +125,7 @@ func (a *agent) addSysctl() {
 
 func (a *agent) addNamed() {
 	on(a, proto.NamedApply, func(s proto.NamedSpec) (proto.NamedState, error) {
-		a.named = proto.NamedState{Running: true, Version: "9.18.49", ServerID: s.ServerID, Zones: map[string]string{}, Listen: s.Listen}
+		a.named = proto.NamedState{Server: s.Server, Running: true, Version: "9.18.49", ServerID: s.ServerID, Zones: map[string]string{}, Listen: s.Listen}
 		for _, z := range s.Zones {
 			if z.Text == "refused" {
 				return proto.NamedState{}, &proto.Error{Code: proto.CodeInvalid, Subject: z.Name, Message: "named refuses the zone: line 1"}

@@ -75,6 +75,9 @@ var kinds = []struct {
 	{schema.TypeSysctl, sysctl.Value(), func(a *agent) { delete(a.sysctl, "net.ipv4.tcp_rmem") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Running = false }, "named does not run"},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Rewritten = true }, "named.conf has been rewritten"},
+	{schema.TypeDNS, withServer("nsd").Value(), func(a *agent) { a.named.Running = false }, "nsd does not run"},
+	{schema.TypeDNS, withServer("knot").Value(), func(a *agent) { a.named.Rewritten = true }, "knot.conf has been rewritten"},
+	{schema.TypeDNS, withServer("unbound").Value(), func(a *agent) { a.named.Server = "" }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { delete(a.named.Zones, "lab.test") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Zones["lab.test"] = sum("other") }, ""},
 	{schema.TypeDNS, dns.Value(), func(a *agent) { a.named.Listen = a.named.Listen[:1] }, ""},
@@ -319,4 +322,11 @@ func TestErrorsAreExplained(t *testing.T) {
 			t.Errorf("diagnostics %+v", ds)
 		}
 	}
+}
+
+// withServer is the name server's setting with another program.
+func withServer(name string) schema.DNS {
+	d := dns
+	d.Server = name
+	return d
 }

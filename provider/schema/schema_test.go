@@ -23,7 +23,7 @@ func full() map[string]any {
 		TypeRoute:  Route{Node: "n", To: "198.19.0.0/24", Via: "198.18.0.1", Dev: "lan", BootID: "b"},
 		TypeTunnel: Tunnel{Node: "n", Name: "t", Type: "gue", Local: "198.18.0.30", Remote: "198.18.0.20", Port: 6080,
 			Checksum: "full", Addresses: []string{"198.18.0.101/32"}, MTU: 1480, BootID: "b"},
-		TypeDNS: DNS{Node: "n", ServerID: "backend.ns[0]", Zones: map[string]string{"lab.test": "text"},
+		TypeDNS: DNS{Node: "n", Server: "nsd", ServerID: "backend.ns[0]", Zones: map[string]string{"lab.test": "text"},
 			Listen: []string{"198.18.0.30"}, Version: "9.18", BootID: "b"},
 		TypeMark:       Mark{Node: "n", Mark: 7, IPv6: true, Targets: []string{"udp [fd00::5]:53"}, BootID: "b"},
 		TypeMasquerade: Masquerade{Node: "n", Dev: "lan", Other: true, BootID: "b"},

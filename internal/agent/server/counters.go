@@ -18,7 +18,7 @@ import (
 
 func registerCounters(s *Server) {
 	Handle(s, proto.Counters, func(ctx context.Context, spec proto.CountersSpec) (proto.CounterSet, error) {
-		set, err := readCounters(ctx, spec)
+		set, err := s.readCounters(ctx, spec)
 		if id := s.identity(); id != nil {
 			set.Boot = id.bootID
 		}
@@ -26,7 +26,7 @@ func registerCounters(s *Server) {
 	})
 }
 
-func readCounters(ctx context.Context, spec proto.CountersSpec) (proto.CounterSet, error) {
+func (s *Server) readCounters(ctx context.Context, spec proto.CountersSpec) (proto.CounterSet, error) {
 	set := proto.CounterSet{LongBits: strconv.IntSize, Clock: readClock()}
 	var err error
 	if set.SNMP, err = readSNMP("/proc/net/snmp", "/proc/net/netstat"); err != nil {
@@ -48,7 +48,7 @@ func readCounters(ctx context.Context, spec proto.CountersSpec) (proto.CounterSe
 		}
 	}
 	if spec.Named {
-		c, err := namedStats(ctx, proto.None{})
+		c, err := s.nameStats(ctx, proto.None{})
 		if err != nil {
 			return set, err
 		}

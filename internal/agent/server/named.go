@@ -1,12 +1,8 @@
 package server
 
 import (
-	"bufio"
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -21,15 +17,6 @@ import (
 
 	"github.com/lvslab/lvslab/internal/agent/proto"
 )
-
-func registerNamed(s *Server) {
-	n := &named{life: s.life, key: newControlKey()}
-	Handle(s, proto.NamedApply, n.apply)
-	Handle(s, proto.NamedRead, n.read)
-	Handle(s, proto.NamedStop, n.stop)
-	Handle(s, proto.NamedStats, namedStats)
-	s.preparations[proto.PrepareNamed] = n.prepare
-}
 
 // prepare starts named with nothing to serve and without an id: what it gets
 // later costs neither a start nor a reload.
@@ -52,7 +39,7 @@ func (n *named) prepare(ctx context.Context) error {
 type named struct {
 	life  context.Context
 	mu    sync.Mutex
-	proc  *namedProcess     // nil when never started or stopped
+	proc  *daemon           // nil when never started or stopped
 	spec  proto.NamedSpec   // what was loaded
 	files map[string]string // what was written
 	key   controlKey
@@ -159,7 +146,7 @@ func (n *named) load(ctx context.Context, spec proto.NamedSpec, zones []string) 
 	mark := 0
 	if n.proc == nil || !n.proc.running() {
 		zones = zonesOf(spec)
-		p, err := startNamed(n.life)
+		p, err := namedProgram.start(n.life)
 		if err != nil {
 			return fail(proto.CodeUnsupported, "named", "start: %v", err)
 		}
@@ -199,44 +186,9 @@ func failedReload(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, reloadFailed) })
 }
 
-// answerEvery is the pause between tries to get an answer. A new address is
-// noticed by named's interface scan within a second.
-const answerEvery = 20 * time.Millisecond
-
-// answers waits until every address to listen on answers for every zone: each
-// zone is asked for at the first address, the first zone at the others. It returns
-// the zones' serials.
+// answers waits until named answers for every zone.
 func (n *named) answers(ctx context.Context) (map[string]uint32, error) {
-	serials := map[string]uint32{}
-	for i, a := range n.spec.Listen {
-		for j, z := range n.spec.Zones {
-			if i > 0 && j > 0 {
-				break
-			}
-			v, err := n.awaitAnswer(ctx, a, z.Name)
-			if err != nil {
-				return nil, err
-			}
-			serials[z.Name] = v
-		}
-	}
-	return serials, nil
-}
-
-func (n *named) awaitAnswer(ctx context.Context, at netip.Addr, zone string) (uint32, error) {
-	for {
-		v, err := serial(ctx, at, zone)
-		if err == nil {
-			return v, nil
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fail(proto.CodeTimeout, at.String(), "named does not answer for %s at this address: %v%s", zone, err, n.whyNotListening(at))
-		case <-n.proc.exited:
-			return 0, fail(proto.CodeFailed, "named", "ended: %s", reasonOfEnd(n.proc.grep("")))
-		case <-time.After(answerEvery):
-		}
-	}
+	return awaitZones(ctx, n.proc, n.spec, func(at netip.Addr, _ string) (string, error) { return n.whyNotListening(at), nil }, "named")
 }
 
 // whyNotListening quotes what named has logged about an address.
@@ -249,30 +201,6 @@ func (n *named) whyNotListening(at netip.Addr) string {
 	return ""
 }
 
-// serialTimeout bounds one SOA query, milliseconds; an answer on the same
-// machine takes about 2 ms under emulation.
-const serialTimeout = 500
-
-func serial(ctx context.Context, at netip.Addr, zone string) (uint32, error) {
-	answer, err := query(ctx, proto.QuerySpec{Server: at, Name: zone, Type: "SOA", TimeoutMS: serialTimeout})
-	switch {
-	case err != nil:
-		return 0, err
-	case answer.Refused:
-		return 0, errors.New("port 53 is closed")
-	case answer.Rcode != "NOERROR" || len(answer.Answers) == 0:
-		return 0, fmt.Errorf("%w: answer %s without SOA", errNotServed, answer.Rcode)
-	case answer.Source != at:
-		return 0, fmt.Errorf("the answer came from %s", answer.Source)
-	}
-	fields := strings.Fields(answer.Answers[0])
-	if len(fields) != 7 {
-		return 0, fmt.Errorf("unreadable SOA %q", answer.Answers[0])
-	}
-	v, err := strconv.ParseUint(fields[2], 10, 32)
-	return uint32(v), err
-}
-
 func (n *named) stop(context.Context, proto.None) (proto.None, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -281,48 +209,4 @@ func (n *named) stop(context.Context, proto.None) (proto.None, error) {
 	}
 	n.proc, n.spec, n.files, n.serials = nil, proto.NamedSpec{}, nil, nil
 	return proto.None{}, os.RemoveAll(namedDir)
-}
-
-// boundTo lists the addresses, loopback left out, on which a UDP socket has
-// that port.
-func boundTo(port uint16) ([]netip.Addr, error) {
-	found := []netip.Addr{}
-	for _, file := range []string{"/proc/net/udp", "/proc/net/udp6"} {
-		f, err := os.Open(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // a kernel without IPv6
-		}
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, parseBound(f, port)...)
-		f.Close()
-	}
-	slices.SortFunc(found, netip.Addr.Compare)
-	return slices.Compact(found), nil
-}
-
-// parseBound reads /proc/net/udp: the second column is the local address in
-// hexadecimal, each group of 32 bits in the machine's byte order (little-endian).
-func parseBound(r io.Reader, port uint16) []netip.Addr {
-	var found []netip.Addr
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 2 {
-			continue
-		}
-		host, service, _ := strings.Cut(fields[1], ":")
-		p, err := strconv.ParseUint(service, 16, 16)
-		raw, err2 := hex.DecodeString(host)
-		if err != nil || err2 != nil || uint16(p) != port || len(raw)%4 != 0 {
-			continue
-		}
-		for i := 0; i < len(raw); i += 4 {
-			slices.Reverse(raw[i : i+4])
-		}
-		if a, ok := netip.AddrFromSlice(raw); ok && !a.IsLoopback() {
-			found = append(found, a)
-		}
-	}
-	return found
 }

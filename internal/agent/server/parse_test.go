@@ -61,12 +61,22 @@ func FuzzParsers(f *testing.F) {
 	f.Add("Udp: InDatagrams NoPorts\nUdp: 1 2\n")
 	f.Add("  sl  local_address\n 1: 1E0012C6:0035 00000000:0000 07\n")
 	f.Add("ls 'a b' c")
+	f.Add(knotStatsAnswer)
+	f.Add(nsdStats)
 	f.Add(`{"opcodes":{"QUERY":3},"rcodes":{"NOERROR":2},"nsstats":{"Requestv4":3}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		parseKernelLine(text)
 		parseSNMP(strings.NewReader(text), map[string]uint64{})
 		parseBound(strings.NewReader(text), 53)
 		_, _ = parseNamedStats([]byte(text))
+		_, _ = parseNSDStats(text)
+		_, _ = parseUnboundStats(text)
+		_, _ = parseAuthZones(text, "lab.test")
+		if items, err := parseKnot(bufio.NewReader(strings.NewReader(text))); err == nil {
+			_, _ = knotCounters(items)
+			_, _ = knotSerial(items)
+		}
+		zoneError(strings.Split(text, "\n"), proto.ZoneFile{Name: "lab.test", Text: text})
 		_, _ = httpBody(bufio.NewReader(strings.NewReader(text)))
 		var a proto.QueryAnswer
 		_ = parseAnswer([]byte(text), 1, &a)

@@ -30,6 +30,8 @@ type Server struct {
 	ops     map[string]operation
 	// preparations are what a template can have running, by name.
 	preparations map[string]func(context.Context) error
+	// nameStats reads the statistics of the name server that answers.
+	nameStats func(context.Context, proto.None) (proto.NamedCounters, error)
 
 	mu sync.Mutex
 	id *identity // nil until enrolled
