@@ -77,7 +77,7 @@ func (a *authority) wanted(spec proto.NamedSpec) map[string]string {
 	name, text := a.kind.conf(spec)
 	files := map[string]string{name: text}
 	for _, z := range spec.Zones {
-		files[zoneFile(z.Name)] = z.Text
+		files[plainFile(z.Name)] = z.Text
 	}
 	return files
 }
@@ -173,7 +173,7 @@ func (a *authority) state(ctx context.Context) (proto.NamedState, error) {
 			return st, fail(proto.CodeFailed, z.Name, "%s does not say whether it serves the zone: %v", a.name(), err)
 		}
 		st.Serials[z.Name] = v
-		text, err := os.ReadFile(filepath.Join(a.dir(), zoneFile(z.Name)))
+		text, err := os.ReadFile(filepath.Join(a.dir(), plainFile(z.Name)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return st, err
 		}
@@ -239,7 +239,7 @@ func listens(spec proto.NamedSpec) []netip.Addr {
 func zoneError(lines []string, z proto.ZoneFile) string {
 	for _, l := range lines {
 		text, bad := strings.CutPrefix(l, "error: ")
-		if bad && (strings.Contains(text, zoneFile(z.Name)) || strings.HasPrefix(text, "["+z.Name+".]") || strings.HasPrefix(text, "zone "+z.Name+" ")) {
+		if bad && (strings.Contains(text, plainFile(z.Name)) || strings.HasPrefix(text, "["+z.Name+".]") || strings.HasPrefix(text, "zone "+z.Name+" ")) {
 			return withSource(strings.TrimPrefix(text, "zones/"), z)
 		}
 	}
@@ -258,3 +258,7 @@ func saidAbout(lines []string, at netip.Addr) string {
 
 // notServed is errNotServed with what was said.
 func notServed(said any) error { return fmt.Errorf("%w: %v", errNotServed, said) }
+
+// plainFile is zoneFile without percent signs, which begin formatters of a file's
+// name in nsd.conf and knot.conf.
+func plainFile(zone string) string { return strings.ReplaceAll(zoneFile(zone), "%", "=") }

@@ -83,8 +83,8 @@ template:
 	if len(spec.Zones) > 0 {
 		b.WriteString("zone:\n")
 	}
-	for _, z := range spec.Zones { // a percent sign in a file's name begins a formatter
-		fmt.Fprintf(&b, "  - domain: \"%s.\"\n    file: \"%s\"\n", z.Name, strings.ReplaceAll(zoneFile(z.Name), "%", "%%"))
+	for _, z := range spec.Zones {
+		fmt.Fprintf(&b, "  - domain: \"%s.\"\n    file: \"%s\"\n", z.Name, plainFile(z.Name))
 	}
 	return "knot.conf", b.String()
 }

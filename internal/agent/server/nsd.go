@@ -63,7 +63,7 @@ func (nsd) conf(spec proto.NamedSpec) (name, text string) {
 	}
 	fmt.Fprintf(&b, "remote-control:\n\tcontrol-enable: yes\n\tcontrol-interface: \"%s\"\n", nsdControl)
 	for _, z := range spec.Zones {
-		fmt.Fprintf(&b, "zone:\n\tname: \"%s\"\n\tzonefile: \"%s\"\n", z.Name, zoneFile(z.Name))
+		fmt.Fprintf(&b, "zone:\n\tname: \"%s\"\n\tzonefile: \"%s\"\n", z.Name, plainFile(z.Name))
 	}
 	return "nsd.conf", b.String()
 }

@@ -71,7 +71,7 @@ func (unbound) conf(spec proto.NamedSpec) (name, text string) {
 	}
 	fmt.Fprintf(&b, "remote-control:\n\tcontrol-enable: yes\n\tcontrol-use-cert: no\n\tcontrol-interface: \"%s\"\n", unboundControl)
 	for _, z := range spec.Zones {
-		fmt.Fprintf(&b, "auth-zone:\n\tname: \"%s.\"\n\tzonefile: \"%s\"\n\tfor-downstream: yes\n\tfor-upstream: no\n", z.Name, zoneFile(z.Name))
+		fmt.Fprintf(&b, "auth-zone:\n\tname: \"%s.\"\n\tzonefile: \"%s\"\n\tfor-downstream: yes\n\tfor-upstream: no\n", z.Name, plainFile(z.Name))
 	}
 	return "unbound.conf", b.String()
 }
