@@ -1,12 +1,15 @@
 package acceptance
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/vmtest"
+	"github.com/lvslab/lvslab/plan/state"
 )
 
 // twoKernels is a lab whose director boots one of two kernels for each run, and by
@@ -82,4 +85,53 @@ func kernelsRan(t *testing.T, a *artifact.Artifact) map[string]string {
 		decisions[scheduler] = ports
 	}
 	return ran
+}
+
+// TestAccLongKernelsResumed kills lvslab while the director boots the kernel of a run.
+// The state says which, the next apply makes the director as declared and goes on with
+// the runs that are missing, and the result holds together.
+func TestAccLongKernelsResumed(t *testing.T) {
+	vmtest.NeedLong(t)
+	s := newSite(t, twoKernels("cutkernels", "198.19.75"))
+	cmd, out, _ := s.start("apply", "--keep", "--auto-approve", "lab.hcl")
+	poll(t, 5*time.Minute, "the director never boots another kernel", func() bool {
+		rows, _ := filepath.Glob(filepath.Join(s.dir, "results", "*", "*.partial", "raw", "*", "renewed.json"))
+		return len(rows) > 0 && s.directorBoots("cutkernels", "debian-12+6.12-cloud-amd64")
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if !s.directorBoots("cutkernels", "debian-12+6.12-cloud-amd64") {
+		t.Fatalf("the state of a killed run: %s", out)
+	}
+	if r := s.must(0, time.Minute, "plan", "--keep", "lab.hcl"); !strings.Contains(r.stdout, "continuing") || !strings.Contains(r.stdout, "director.front/domain will be replaced") {
+		t.Errorf("the plan after the kill: %s", r)
+	}
+	s.must(0, 5*time.Minute, "apply", "--keep", "--auto-approve", "lab.hcl")
+	a := s.latest("cutkernels")
+	ran := kernelsRan(t, a)
+	if len(a.Runs()) != 8 || len(a.Manifest().Sessions) != 2 || !strings.HasPrefix(ran["new"], "6.12.") || !strings.HasPrefix(ran["old"], "6.1.") {
+		t.Errorf("%d runs in %d sessions on %v", len(a.Runs()), len(a.Manifest().Sessions), ran)
+	}
+	if !s.directorBoots("cutkernels", "debian-12-") {
+		t.Error("the director does not boot what it is declared with")
+	}
+	s.must(0, time.Minute, "verify", a.Dir())
+	if page, err := a.ReadFile("report.html"); err != nil || !strings.Contains(string(page), "kernel=new") {
+		t.Errorf("the report has no treatment of the other kernel: %v", err)
+	}
+	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+}
+
+// directorBoots reports whether the state holds a sound director whose root is of an
+// image whose name begins so.
+func (s *site) directorBoots(lab, image string) bool {
+	st, err := state.Read(filepath.Join(s.dir, ".lvslab", lab))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(st.Resources, func(r state.Resource) bool {
+		return r.Addr.String() == "director.front/domain" && r.Status == state.OK && strings.Contains(string(r.Attrs), "/images/"+image)
+	})
 }
