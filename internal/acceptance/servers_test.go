@@ -140,7 +140,7 @@ func (s *site) sameAnswers() {
 			"+tcp +short long.small.test TXT":        "text-11-9.",
 			"+norec n1.small.test":                   "flags: qr aa;",
 			"nope.small.test":                        "status: NXDOMAIN",
-			"+norec elsewhere.test":                  "status: REFUSED",
+			"+norec elsewhere.example":                  "status: REFUSED",
 			"+tcp +short n7.small.test":              "192.0.2.7",
 		} {
 			r := s.must(0, time.Minute, "exec", "client.probe", "--", "sh", "-c", "dig +tries=1 "+at+" "+question)
@@ -166,16 +166,16 @@ func (s *site) meddledServers() {
 	} {
 		s.must(0, time.Minute, "exec", m.node, "--", "sh", "-ec", m.script)
 	}
-	r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "lab.hcl")
+	r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "--keep", "lab.hcl")
 	for _, says := range []string{`backend.web["nsd"]/dns`, `backend.web["knot"]/dns`, "unbound.conf has been rewritten"} {
 		if !strings.Contains(r.stdout, says) {
 			s.t.Errorf("the plan does not say %q: %s", says, r)
 		}
 	}
 	s.must(0, time.Minute, "exec", `backend.web["nsd"]`, "--", "sh", "-c", "kill -9 $(pidof nsd)")
-	if r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "lab.hcl"); !strings.Contains(r.stdout, "nsd does not run") {
+	if r := s.must(2, time.Minute, "plan", "--detailed-exitcode", "--keep", "lab.hcl"); !strings.Contains(r.stdout, "nsd does not run") {
 		s.t.Errorf("nsd was killed: %s", r)
 	}
 	s.must(0, 2*time.Minute, "apply", "--keep", "--auto-approve", "lab.hcl")
-	s.must(0, time.Minute, "plan", "--detailed-exitcode", "lab.hcl")
+	s.must(0, time.Minute, "plan", "--detailed-exitcode", "--keep", "lab.hcl")
 }
