@@ -57,6 +57,19 @@ func (f *files) drop(c *sftp.Client) {
 	}
 }
 
+// settle returns once it is known whether a connection was lost with its session:
+// the session ends first, and the next call would take a dead connection for living.
+func (h *Host) settle(ctx context.Context, ln *link) {
+	if answers(ln.client) {
+		return
+	}
+	ln.client.Close()
+	select {
+	case <-ln.done:
+	case <-ctx.Done():
+	}
+}
+
 // do makes calls to the host's files, which know no context. An error names the
 // host and is the one of the call, so that fs.ErrNotExist is found in it.
 func (h *Host) do(ctx context.Context, fn func(*sftp.Client) error) error {
@@ -86,6 +99,7 @@ func (h *Host) do(ctx context.Context, fn func(*sftp.Client) error) error {
 		return fmt.Errorf("files of %s: %w: %w", h, ErrLost, ctx.Err())
 	}
 	if s.err != nil {
+		h.settle(ctx, ln)
 		return diag.Fail(fmt.Errorf("%w: %w", ErrLost, s.err), "The host gives no access to its files",
 			"Set Subsystem sftp internal-sftp in its sshd_config.", "SFTP with %s", h)
 	}
@@ -100,6 +114,7 @@ func (h *Host) do(ctx context.Context, fn func(*sftp.Client) error) error {
 		return nil
 	case errors.Is(err, sftp.ErrSSHFxConnectionLost) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, io.EOF):
 		ln.files.drop(s.c)
+		h.settle(ctx, ln)
 		return fmt.Errorf("files of %s: %w: %w", h, ErrLost, err)
 	case errors.Is(err, fs.ErrPermission):
 		return diag.Fail(err, "The SSH user may not do it", "Log in as root, or give the user this directory: install -d -o USER DIRECTORY.", "On %s", h)

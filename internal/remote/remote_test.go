@@ -280,8 +280,17 @@ func TestPut(t *testing.T) {
 	to := filepath.Join(dir, "vmlinuz")
 
 	s.Most.Store(1 << 20) // half way
+	before, err := h.link(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := h.Put(ctx, f, to, "lab1"); !errors.Is(err, ErrLost) {
 		t.Errorf("interrupted: %v", err)
+	}
+	select {
+	case <-before.done:
+	default:
+		t.Error("the lost connection counts as living")
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("half a file has its name: %v", err)
