@@ -140,7 +140,7 @@ func (s *site) sameAnswers() {
 			"+tcp +short long.small.test TXT":        "text-11-9.",
 			"+norec n1.small.test":                   "flags: qr aa;",
 			"nope.small.test":                        "status: NXDOMAIN",
-			"+norec elsewhere.example":                  "status: REFUSED",
+			"+norec elsewhere.example":               "status: REFUSED",
 			"+tcp +short n7.small.test":              "192.0.2.7",
 		} {
 			r := s.must(0, time.Minute, "exec", "client.probe", "--", "sh", "-c", "dig +tries=1 "+at+" "+question)

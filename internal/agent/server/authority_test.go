@@ -167,6 +167,9 @@ func TestServedSerial(t *testing.T) {
 		t.Errorf("a zone that knotd could not load: %v", err)
 	}
 	const zones = "other.lab.test.\tserial 3\nlab.test.\tserial 7\nbad.test.\tno serial\n"
+	if v, err := parseAuthZones("0?25.2.0.192.in-addr.arpa.\tserial 3\n", "0/25.2.0.192.in-addr.arpa"); v != 3 || err != nil {
+		t.Errorf("a name with a slash: %d, %v", v, err)
+	}
 	if v, err := parseAuthZones(zones, "lab.test"); v != 7 || err != nil {
 		t.Errorf("unbound serves %d: %v", v, err)
 	}

@@ -85,11 +85,13 @@ func (unbound) serial(ctx context.Context, zone string, _ uint32, _ []string) (u
 }
 
 // parseAuthZones finds a zone in lines of "lab.test.<tab>serial 7". One that could
-// not be loaded has no serial there.
+// not be loaded has no serial there, and what is no letter, digit, "-", "_" or "*" of
+// a name is a question mark (measured on 1.17: "0?25.2.0.192.in-addr.arpa.").
 func parseAuthZones(said, zone string) (uint32, error) {
+	listed := unlisted.ReplaceAllString(zone, "?") + "."
 	for line := range strings.Lines(said) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if name != zone+"." {
+		if name != listed {
 			continue
 		}
 		number, ok := strings.CutPrefix(text, "serial ")
@@ -109,6 +111,8 @@ func (unbound) counters(ctx context.Context) (proto.NamedCounters, error) {
 	}
 	return parseUnboundStats(said)
 }
+
+var unlisted = regexp.MustCompile(`[^a-zA-Z0-9.*_-]`)
 
 var errStatistics = errors.New("unreadable statistics")
 
