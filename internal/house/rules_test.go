@@ -51,7 +51,8 @@ var allowed = map[string][]string{
 
 	"internal/hypervisor":    {"internal/diag"},
 	"internal/remote":        {"internal/diag"},
-	"images":                 {"internal/diag"},
+	"images":                 {"internal/diag", "internal/qcow2"},
+	"internal/qcow2":         {},
 	"internal/agent/proto":   {},
 	"internal/agent/binary":  {"internal/diag"},
 	"internal/agent/client":  {"internal/diag", "internal/agent/proto"},

@@ -20,8 +20,15 @@ const (
 
 func (e *evaluator) image(b *block) Image {
 	r := e.reader(b, nil)
-	i := Image{Noun: r.noun, Range: b.rng, Kernel: r.text("kernel", ""), Modules: r.text("modules", ""), Initrd: r.text("initrd", "")}
-	if b.args["kernel"] == nil || e.defects.arg(r.noun, "kernel") {
+	i := Image{Noun: r.noun, Range: b.rng, Kernel: r.text("kernel", ""), Modules: r.text("modules", ""), Initrd: r.text("initrd", ""), Disk: r.text("disk", "")}
+	switch {
+	case b.args["disk"] != nil:
+		e.wholeDisk(r, i)
+		return i
+	case b.args["kernel"] == nil:
+		r.complain("", "Argument missing", "Add kernel = … or disk = … to the block.", "%s needs a kernel or a disk.", r.noun)
+		return i
+	case e.defects.arg(r.noun, "kernel"):
 		return i
 	}
 	if !isPath(i.Kernel) && !strings.HasPrefix(i.Kernel, kernelPackages) {
@@ -36,6 +43,19 @@ func (e *evaluator) image(b *block) Image {
 		}
 	}
 	return i
+}
+
+// wholeDisk checks an image that is a disk: it has a kernel of its own.
+func (e *evaluator) wholeDisk(r *reader, i Image) {
+	if i.Disk == "" && !e.defects.arg(r.noun, "disk") {
+		r.complain("disk", "Not a disk", "Write the path of a qcow2 or raw image, such as \"./debian-12-generic-amd64.qcow2\".", "disk of %s is empty.", r.noun)
+	}
+	for _, arg := range []string{"kernel", "modules", "initrd"} {
+		if r.b.args[arg] != nil {
+			r.complain(arg, "A disk brings its own", "Leave "+arg+" out: the machine boots what is on the disk. Or leave disk out.",
+				"%s of %s stands beside disk = %q, which has a boot loader and a kernel.", arg, r.noun, i.Disk)
+		}
+	}
 }
 
 // isPath tells a file from a package: a path says by its start that it is one.
@@ -60,6 +80,7 @@ func (r *rules) images() {
 			r.warn(i.Noun, "", i.Range, "Image without a machine", "Write image = "+i.Noun.String()+" in a machine, name it in a factor \"kernel\", or leave the block out.", "No machine boots %s.", i.Noun)
 		}
 	}
+	r.restoredDisks()
 	for _, s := range r.t.Services {
 		if s.Scheduler == laterScheduler {
 			r.lacking(s, s.Noun, "scheduler", s.Range, "scheduler of "+s.Noun.String())
@@ -100,6 +121,16 @@ func (r *rules) schedulersOf(x Experiment) {
 		if i, ok := r.t.ImageNamed(n); ok && i.Kernel == builtinKernel {
 			r.fail(x.Noun, arg, block, "Scheduler not in the guest kernel", "Use another one, or take "+n.String()+` out of the factor "kernel".`,
 				"%s: Debian builds %q from 6.11 on, and %s has Linux 6.1.", what, laterScheduler, n)
+		}
+	}
+}
+
+// restoredDisks: a machine with a disk of the user's is always booted.
+func (r *rules) restoredDisks() {
+	for _, m := range r.t.Machines {
+		if i, ok := r.t.ImageOf(m); ok && i.Disk != "" && m.Boot == bootRestore {
+			r.fail(m.Noun, "boot", m.Range, "Cannot be restored", "Leave boot out: a machine with a disk of its own is always booted.",
+				"boot of %s is %q, and %s is a disk.", m.Noun, m.Boot, i.Noun)
 		}
 	}
 }

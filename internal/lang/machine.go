@@ -13,6 +13,9 @@ import (
 // named were measured at 256 MiB and more; nothing smaller than this is tested.
 const minMemory = 192 << 20
 
+// bootRestore asks for a clone of a saved machine.
+const bootRestore = "restore"
+
 // maxMemory catches typing errors; what the host has is checked at apply.
 const maxMemory = 64 << 30
 
@@ -21,7 +24,7 @@ var sysctlKey = regexp.MustCompile(`^[a-z0-9_]+([./][A-Za-z0-9_-]+)+$`)
 
 func (e *evaluator) machine(b *block, inst *instance) Machine {
 	r := e.reader(b, inst)
-	m := Machine{Noun: r.noun, Range: b.rng, Image: r.handle("image", addr.Image), Boot: r.oneOf("boot", "", "cold", "restore"),
+	m := Machine{Noun: r.noun, Range: b.rng, Image: r.handle("image", addr.Image), Boot: r.oneOf("boot", "", "cold", bootRestore),
 		Memory: e.memory(r), Sysctl: e.sysctl(r), Serves: r.handles("serves", addr.Zone), Server: r.server(), Addresses: 1,
 		Masquerade: r.handle("masquerade", addr.Network)}
 	for i, nb := range b.sub("nic") {

@@ -115,7 +115,7 @@ var rootSpecs = []*blockSpec{
 	{name: string(addr.Backend), label: "the backend's name", instances: true, args: args(machineArgs, hnd(phaseArguments, false, "serves"), opt(phaseArguments, "server")), blocks: nics},
 	{name: string(addr.Router), label: "the router's name", instances: true, args: args(machineArgs, hnd(phaseArguments, false, "masquerade")), blocks: nics},
 	{name: string(addr.Zone), label: "the zone's name in this file", args: req(phaseArguments, "name", "records")},
-	{name: string(addr.Image), label: "the image's name", args: args(req(phaseArguments, "kernel"), opt(phaseArguments, "modules", "initrd"))},
+	{name: string(addr.Image), label: "the image's name", args: opt(phaseArguments, "kernel", "modules", "initrd", "disk")},
 	{name: string(addr.Tunnel), label: "the tunnel's name", instances: true,
 		args: args(perInstance, hnd(phaseNames, true, "from"), hnd(phaseNames, true, "to"), opt(phaseArguments, "type", "checksum", "family"))},
 	{name: string(addr.Service), label: "the service's name", instances: true,

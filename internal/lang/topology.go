@@ -120,9 +120,12 @@ type Guest struct {
 func (m Machine) Guest() Guest { return Guest{m.Image, m.Server} }
 
 // Image is what machines boot that do not boot the built-in image: the same
-// guest with another kernel. Paths are as the user wrote them.
+// guest with another kernel, or a disk of the user's with a system of its own.
+// Paths are as the user wrote them.
 type Image struct {
 	Noun addr.Noun
+	// Disk is the path of a disk image, qcow2 or raw; then all else is "".
+	Disk string
 	// Kernel is a Debian package (linux-image-…, with /RELEASE behind it where it
 	// comes from another one), or the path of a kernel or of a kernel's tree:
 	// see OwnKernel.

@@ -213,6 +213,12 @@ func (r *rules) kernels(x Experiment, s Service) {
 			r.fail(x.Noun, arg, f.Range, "One kernel alone", "Name two images or more; or leave the factor out and give "+s.Director.String()+" its image.",
 				"factor %q of %s has one value, %s: there is nothing to compare it with.", FactorKernel, x.Noun, f.Values[0].AsString())
 		}
+		for _, n := range x.Kernels() {
+			if i, ok := r.t.ImageNamed(n); ok && i.Disk != "" {
+				r.fail(x.Noun, arg, f.Range, "A disk is no kernel", "Give "+n.String()+" a kernel = …, or make a lab of its own for it and compare the results.",
+					"factor %q of %s names %s, which is a whole system on a disk: more than its kernel would differ.", FactorKernel, x.Noun, n)
+			}
+		}
 		if x.Isolation == IsolationFlush && !r.d.arg(x.Noun, "isolation") {
 			r.fail(x.Noun, "isolation", x.Range, "Kernels need new directors", `Leave isolation out: it is "restore" then.`,
 				"%s has a factor %q: its director is made anew for each run, and isolation is %q.", x.Noun, FactorKernel, x.Isolation)

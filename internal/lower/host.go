@@ -34,6 +34,10 @@ func (b *builder) machine(m lang.Machine) {
 		Kernel: guest.Kernel, Initrd: guest.Initrd, Cmdline: strings.TrimSpace(cmdline + " " + b.o.KernelArgs), Root: guest.Root, Accelerator: b.o.Accelerator,
 		Console: ConsolePath(b.o.LabDir, b.l.Identity(m.Noun)),
 	}
+	if guest.Disk != "" { // what the kernel is told stands on the disk
+		d.Cmdline = ""
+		d.Disk, d.DiskFormat, d.DiskSum, d.Seed = guest.Disk, guest.DiskFormat, guest.DiskSum[:schema.SerialBytes], guest.Seed
+	}
 	var networks []addr.Resource
 	for _, nic := range id.NICs {
 		d.NICs = append(d.NICs, schema.NIC{Network: b.l.Networks[nic.Network].Name, MAC: nic.MAC})

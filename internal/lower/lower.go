@@ -40,8 +40,14 @@ type Options struct {
 	LabDir string
 }
 
-// Guest is the files of an image: Initrd is the one with the agent.
-type Guest struct{ Kernel, Initrd, Root string }
+// Guest is the files of an image: Initrd is the one with the agent. One that is
+// a disk has no kernel, initramfs and root.
+type Guest struct {
+	Kernel, Initrd, Root string
+	// Disk is a disk's path, DiskFormat its format and DiskSum the SHA-256 over its
+	// contents, hex; Seed is what cloud-init reads beside it.
+	Disk, DiskFormat, DiskSum, Seed string
+}
 
 // ConsolePath is where a machine's console is logged.
 func ConsolePath(labDir string, machine addr.Noun) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lvslab/lvslab/images"
@@ -38,8 +39,9 @@ type applying struct {
 	dir   string
 	cache string
 	// guests are the images that the machines boot, image that of the directors.
-	guests []guestKind
-	image  guestImage
+	guests   []guestKind
+	image    guestImage
+	guestsMu sync.Mutex // guards what machines tell about their guests while they come up
 	// imageText says which images they are, for when there is something to do with them.
 	imageText string
 	accel     hypervisor.Accelerator
@@ -254,7 +256,7 @@ func (a *applying) plan(ctx context.Context) error {
 // preview is plan without a lock and without an effect: an image that is not
 // in the cache is not built, it is only said that it would be.
 func (a *applying) preview(ctx context.Context) error {
-	err := a.cachedGuests()
+	err := a.cachedGuests(ctx)
 	if err == nil {
 		err = a.capable()
 	}
@@ -274,7 +276,7 @@ func (a *applying) compare(ctx context.Context) error {
 	if a.far() {
 		err = a.farAccelerator(ctx)
 	} else {
-		a.accel, a.accelWhy, err = hypervisor.ProbeAccelerator(ctx, a.cache, a.image.Kernel)
+		a.accel, a.accelWhy, err = hypervisor.ProbeAccelerator(ctx, a.cache, a.probeKernel())
 	}
 	if err != nil {
 		return err

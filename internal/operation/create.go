@@ -52,7 +52,7 @@ func (a *applying) connectRunning(ctx context.Context) error {
 	if err == nil {
 		// A clone that an earlier apply was killed over is enrolled by whoever
 		// calls it first, which is the look at what there is.
-		a.host.nodes.fate, a.host.nodes.mac = a.fate, a.firstMAC
+		a.host.nodes.fate, a.host.nodes.mac, a.host.nodes.disk = a.fate, a.firstMAC, a.diskOf
 		err = a.visit()
 	}
 	return err
@@ -160,10 +160,10 @@ func (a *applying) create(ctx context.Context) error {
 	a.phase(PhaseCreate, "started", "")
 	progress := a.newProgress()
 	a.greeting = a.newGreeting()
-	done := a.making(progress.cameUp, func(string, *proto.Enrolled) { progress.enrolledOne() })
+	done := a.making(progress.cameUp, func(node string, e *proto.Enrolled) { a.learnKernel(node, e); progress.enrolledOne() })
 	res := walk.Run(ctx, a.changes, walk.Options{
 		Providers: a.host.providers, Recorder: a.store.Recorder(), Parallelism: a.parallelism(),
-		Aside: a.greeting.notOnItsWay,
+		Aside: a.greeting.notOnItsWay, Deadline: a.callWithin,
 		Abort: a.Abort, Observe: func(e walk.Event) { progress.observe(e); a.greeting.observe(ctx, e) },
 	})
 	done()
@@ -200,7 +200,7 @@ func (a *applying) startHypervisor(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if a.holder, err = startHolder(ctx, a.store, a.study.topology.Lab.Name, a.cache, a.accel, a.Bond); err != nil {
+		if a.holder, err = startHolder(ctx, a.store, a.study.topology.Lab.Name, a.cache, a.accel, a.disksShown(), a.Bond); err != nil {
 			return err
 		}
 	}

@@ -41,6 +41,7 @@ type demand struct {
 // safe side from the time that one kernel takes.
 const (
 	bootTCG, bootKVM         = 5.0, 2.0
+	diskTCG, diskKVM         = 70.0, 25.0 // of a distribution's disk, cloud-init and all
 	cloneTCG, cloneKVM       = 0.6, 0.4
 	templateTCG, templateKVM = 5.0, 3.0 // seconds for each that has to be made first
 	imageSeconds             = 20.0
@@ -57,7 +58,7 @@ func (a *applying) demand() *demand {
 		Accelerator: string(a.accel), Why: a.accelWhy, Parallelism: a.parallelism(),
 	}
 	for _, d := range domains {
-		n.Memory += uint64(d.Memory + libvirt.MemoryOverhead)
+		n.Memory += uint64(d.Memory + libvirt.Overhead(d))
 		n.Cores += d.VCPUs
 	}
 	if a.far() {
@@ -89,6 +90,13 @@ func (a *applying) startup(n *demand, domains []schema.Domain) {
 	if booted == 0 {
 		longest = clone
 	}
+	if own := withOwnDisk(domains); own > 0 {
+		whole := diskTCG
+		if a.accel == hypervisor.KVM {
+			whole = diskKVM
+		}
+		work, longest = work+float64(own)*(whole-boot), whole
+	}
 	var how []string
 	switch missing := a.missingGuests(); {
 	case missing == 1:
@@ -112,6 +120,16 @@ func (a *applying) startup(n *demand, domains []schema.Domain) {
 		n.Seconds += max(longest, work/float64(n.CoresHave))
 	}
 	n.Seconds, n.How = math.Ceil(n.Seconds), strings.Join(how, ", ")
+}
+
+// withOwnDisk is how many machines boot from a disk of the user's.
+func withOwnDisk(domains []schema.Domain) (n int) {
+	for _, d := range domains {
+		if d.Disk != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // clonesAhead says how many of the machines will be cloned, and how many

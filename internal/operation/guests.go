@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,10 @@ type guestKind struct {
 	server string
 	recipe images.Recipe
 	image  guestImage // without a key while it is not in the cache
+	// disk is a disk of the user's, which has no recipe; nil for all others. seed is
+	// what cloud-init reads beside it.
+	disk *images.Disk
+	seed string
 }
 
 // name is how the artifact calls the guest: the same for two kernels that one
@@ -69,8 +72,14 @@ func guestsOf(t *lang.Topology) ([]guestKind, error) {
 	var out []guestKind
 	for _, n := range bootedGuests(t) {
 		g := guestKind{block: n.Image, server: n.Server, recipe: images.Debian12}
+		i, ok := t.ImageNamed(n.Image)
+		if ok && i.Disk != "" { // what is on it, name servers too, is its owner's
+			g.recipe = images.Recipe{}
+			out = append(out, g)
+			continue
+		}
 		var err error
-		if i, ok := t.ImageNamed(n.Image); ok {
+		if ok {
 			if g.recipe, err = recipeOf(i); err != nil {
 				return nil, at(err, t.Place(n.Image, "kernel", i.Range), n.Image)
 			}
@@ -92,15 +101,9 @@ func recipeOf(i lang.Image) (images.Recipe, error) {
 	if !i.OwnKernel() {
 		return images.ForKernel(i.Kernel)
 	}
-	from := func(path string) string {
-		if path == "" || filepath.IsAbs(path) {
-			return path
-		}
-		return filepath.Join(filepath.Dir(i.Range.Filename), path)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), readKernel)
 	defer cancel()
-	return images.ForOwnKernel(ctx, from(i.Kernel), from(i.Modules), from(i.Initrd))
+	return images.ForOwnKernel(ctx, fromHere(i, i.Kernel), fromHere(i, i.Modules), fromHere(i, i.Initrd))
 }
 
 // at lets a failure point to where the topology says what failed.
@@ -123,7 +126,15 @@ func (a *applying) prepareGuests(ctx context.Context) (string, error) {
 	for i := range list {
 		g := &list[i]
 		var how string
-		if g.image, how, err = a.prepareImage(ctx, g.recipe, a.cache); err != nil {
+		if err = a.openDisk(ctx, g); err != nil {
+			return "", err
+		}
+		if g.disk != nil {
+			how, err = a.prepareDisk(ctx, g)
+		} else {
+			g.image, how, err = a.prepareImage(ctx, g.recipe, a.cache)
+		}
+		if err != nil {
 			return "", err
 		}
 		if !slices.Contains(phrases, how) {
@@ -136,13 +147,19 @@ func (a *applying) prepareGuests(ctx context.Context) (string, error) {
 
 // cachedGuests is prepareGuests without an effect: what is not in the cache is
 // not built, it is only said that it would be.
-func (a *applying) cachedGuests() error {
+func (a *applying) cachedGuests(ctx context.Context) error {
 	list, err := guestsOf(a.study.topology)
 	if err != nil {
 		return err
 	}
 	for i := range list {
 		g := &list[i]
+		if err := a.openDisk(ctx, g); err != nil {
+			return err
+		}
+		if g.disk != nil {
+			continue
+		}
 		img, ok, err := images.Cached(g.recipe, a.cache)
 		if err != nil {
 			return err
@@ -265,6 +282,8 @@ func (a *applying) kernelText(m lang.Machine) string {
 		return server
 	case g.image.Key == "":
 		return ", " + m.Image.String() + server
+	case g.disk != nil:
+		return ", " + g.image.Name + g.linux() + server
 	}
 	return ", Linux " + g.image.KernelRelease + server
 }
@@ -276,6 +295,9 @@ func (a *applying) lowering() lower.Options {
 	}
 	for _, g := range a.guests {
 		o.Guests[g.key()] = lower.Guest{Kernel: a.shipment.there(g.image.Kernel), Initrd: a.shipment.there(g.image.withAgent), Root: a.shipment.there(g.image.Root)}
+		if g.disk != nil {
+			o.Guests[g.key()] = lower.Guest{Disk: g.disk.Path, DiskFormat: g.disk.Format, DiskSum: g.disk.Sum, Seed: g.seed}
+		}
 	}
 	return o
 }

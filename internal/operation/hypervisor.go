@@ -54,8 +54,9 @@ func findHolder(ctx context.Context, lineage string) (*hypervisor.Holder, error)
 }
 
 // startHolder starts the lab's hypervisor and records it. The intent is synced
-// before: a holder that nobody recorded is found by its lineage.
-func startHolder(ctx context.Context, store *state.Store, lab, cacheDir string, accel hypervisor.Accelerator, bond *os.File) (*hypervisor.Holder, error) {
+// before: a holder that nobody recorded is found by its lineage. visible are
+// files that its machines read.
+func startHolder(ctx context.Context, store *state.Store, lab, cacheDir string, accel hypervisor.Accelerator, visible []string, bond *os.File) (*hypervisor.Holder, error) {
 	uid, gid := ownerIDs()
 	seq, err := store.Begin(state.Intent{Op: opStartHypervisor, Subject: "lab." + lab})
 	if err != nil {
@@ -63,7 +64,7 @@ func startHolder(ctx context.Context, store *state.Store, lab, cacheDir string, 
 	}
 	h, err := hypervisor.Start(ctx, hypervisor.Options{
 		Identity: hypervisor.Identity{Lineage: store.State().Lineage, Lab: lab, LabDir: store.Dir(), UID: uid, GID: gid},
-		CacheDir: cacheDir, Accelerator: accel, Bond: bond,
+		CacheDir: cacheDir, Accelerator: accel, Visible: visible, Bond: bond,
 	})
 	if err != nil {
 		return nil, errors.Join(err, store.End(seq, err))

@@ -102,6 +102,9 @@ func ImageKey(_ context.Context, s *Settings, path string) (Exit, error) {
 func recipesKey(guests []guestKind) string {
 	var digests []string
 	for _, g := range guests {
+		if g.recipe.Name == "" { // a disk of the user's
+			continue
+		}
 		digests = append(digests, g.recipe.Digest())
 	}
 	slices.Sort(digests)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lvslab/lvslab/images"
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
@@ -46,6 +47,9 @@ type nodes struct {
 	console func(node string) string
 	// isClone says whether a machine was restored and not booted; nil = none was.
 	isClone func(node string) bool
+	// disk is a disk of the user's that the machine boots from, nil when it has none;
+	// nil when no machine has.
+	disk func(node string) *images.Disk
 	// remake makes a machine whose boot has hung anew; nil when there is none to remake.
 	remake func(ctx context.Context, node string, why error) error
 	// fate says what has become of a machine that cannot be reached, nil when it
@@ -116,6 +120,9 @@ func (n *nodes) contact(ctx context.Context, node string) (*client.Conn, error) 
 	conn, err := n.dial(ctx, node)
 	var boot *client.BootError
 	var died *hypervisorDied
+	if n.ownDisk(node) != nil {
+		return conn, err // what it lacks, it lacks the next time, too
+	}
 	ended := errors.Is(err, provider.ErrGone) && !errors.As(err, &died)
 	if !errors.As(err, &boot) && !ended || n.remake == nil || ctx.Err() != nil {
 		return conn, err
@@ -127,7 +134,11 @@ func (n *nodes) contact(ctx context.Context, node string) (*client.Conn, error) 
 }
 
 func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, firstContact)
+	within, disk := firstContact, n.ownDisk(node)
+	if disk != nil {
+		within = diskContact
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	host, err := n.keys.host(n.identity(node))
 	if err != nil {
@@ -140,6 +151,8 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	quiet := n.quiet
 	switch {
 	case quiet > 0:
+	case disk != nil:
+		quiet = silentDisk
 	case n.isClone != nil && n.isClone(node):
 		quiet = silentClone
 	default:
@@ -156,6 +169,9 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	conn, err := client.WaitReady(ctx, client.DialSpec{
 		Node: node, Open: n.opener(node), ClientKey: own.Private, HostKey: host.Public, Enrol: enrol,
 	}, client.Console{Path: n.console(node), Quiet: patience(quiet, runtime.NumCPU())})
+	if err != nil && disk != nil {
+		return nil, diskDidNotCome(node, disk, n.console(node), err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +182,14 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 		}
 	}
 	return conn, nil
+}
+
+// ownDisk is the disk of the user's that a machine boots from, nil without one.
+func (n *nodes) ownDisk(node string) *images.Disk {
+	if n.disk == nil {
+		return nil
+	}
+	return n.disk(node)
 }
 
 // seedBytes is what a guest is seeded with: twice what its generator needs.

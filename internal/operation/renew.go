@@ -36,7 +36,7 @@ const cloneCall = 40 * time.Second
 func (a *applying) renewCall(machines []addr.Noun) time.Duration {
 	for _, n := range machines {
 		if m, ok := a.study.topology.Machine(n); ok && a.whyBooted(m) != "" {
-			return walk.DefaultDeadline
+			return a.callWithin("", "")
 		}
 	}
 	return patience(cloneCall, runtime.NumCPU())
@@ -49,7 +49,11 @@ func (a *applying) renewCall(machines []addr.Noun) time.Duration {
 // cancelled, so that an interruption finds a lab as declared. images are those that
 // machines boot instead of the declared ones; the state has what each boots.
 func (a *applying) renew(ctx context.Context, machines []addr.Noun, images map[addr.Noun]addr.Noun) ([]experiment.Renewed, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewWithin)
+	within := renewWithin
+	if len(a.disksShown()) > 0 {
+		within += diskContact
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	st := a.state()
 	have, err := st.Existing(a.host.providers)
@@ -216,6 +220,8 @@ func (a *applying) whyCold(m lang.Machine) string {
 	switch {
 	case a.far():
 		return farCold
+	case a.guestOf(m).disk != nil:
+		return diskCold
 	case a.opts.Boot == BootCold:
 		return "--boot cold was given"
 	case a.opts.Boot == "" && m.Boot == BootCold:

@@ -202,8 +202,8 @@ func (p *Provider) prepareDomain(ctx context.Context, d schema.Domain) error {
 	if !IsNotFound(err) {
 		return explain(err, "look for virtual machine "+d.Name)
 	}
-	for what, path := range map[string]string{"kernel": d.Kernel, "initramfs": d.Initrd, "root image": d.Root} {
-		if path == "" && what != "kernel" {
+	for what, path := range map[string]string{"kernel": d.Kernel, "initramfs": d.Initrd, "root image": d.Root, "seed": d.Seed} {
+		if path == "" && (what != "kernel" || d.Disk != "") {
 			continue
 		}
 		if err := p.opts.Place.Exists(ctx, path); err != nil {

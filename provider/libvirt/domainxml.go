@@ -15,6 +15,9 @@ const (
 	// tbCacheMiB bounds the cache of translated code under emulation. Without it
 	// QEMU takes up to an eighth of the host's memory for each guest.
 	tbCacheMiB = 64
+	// diskTBCacheMiB is for a whole distribution, whose services and Python are far
+	// more code: with less, what was translated is thrown away all the time.
+	diskTBCacheMiB = 256
 )
 
 // MemoryOverhead is what a machine takes on the host beyond its own memory, in
@@ -22,11 +25,21 @@ const (
 // Measured: 243 MiB resident for a booted guest of 192 MiB.
 const MemoryOverhead = (tbCacheMiB + 32) << 20
 
+// Overhead is MemoryOverhead for a domain, which may have a disk of its own.
+func Overhead(d schema.Domain) int64 { return MemoryOverhead + int64(tbCache(d)-tbCacheMiB)<<20 }
+
+func tbCache(d schema.Domain) uint {
+	if d.Disk != "" {
+		return diskTBCacheMiB
+	}
+	return tbCacheMiB
+}
+
 // ports are the virtio-serial ports of every domain.
 func ports() []string { return append([]string{proto.EnginePort}, proto.UserPorts...) }
 
 // domainXML defines a small machine: direct kernel boot, one processor, a
-// read-only root that all machines share, NICs without boot ROMs, and nothing
+// read-only root that all machines share (or a disk of its own, see diskArgs), NICs without boot ROMs, and nothing
 // else that would cost time: no USB controller, graphics, balloon or HPET.
 func domainXML(d schema.Domain, m mark, channelPath func(domain, port string) string) (string, error) {
 	def := libvirtxml.Domain{
@@ -51,12 +64,16 @@ func domainXML(d schema.Domain, m mark, channelPath func(domain, port string) st
 		QEMUCommandline: &libvirtxml.DomainQEMUCommandline{Envs: []libvirtxml.DomainQEMUCommandlineEnv{
 			{Name: "GLIBC_TUNABLES", Value: "glibc.malloc.hugetlb=1"}}},
 	}
+	if d.Disk != "" {
+		def.QEMUCommandline.Args = diskArgs(d)
+		def.QEMUCommandline.Envs = append(def.QEMUCommandline.Envs, diskEnv(d))
+	}
 	if d.Accelerator == "kvm" {
 		def.Type = "kvm"
 		def.CPU = &libvirtxml.DomainCPU{Mode: "host-passthrough", Migratable: "on"}
 	} else {
 		def.CPU = emulatedCPU()
-		def.Features.TCG = &libvirtxml.DomainFeatureTCG{TBCache: &libvirtxml.DomainFeatureTCGTBCache{Unit: "MiB", Size: tbCacheMiB}}
+		def.Features.TCG = &libvirtxml.DomainFeatureTCG{TBCache: &libvirtxml.DomainFeatureTCGTBCache{Unit: "MiB", Size: tbCache(d)}}
 	}
 	return def.Marshal()
 }
@@ -143,6 +160,7 @@ func domainFromXML(text string) (schema.Domain, mark, bool, error) {
 	if dev := def.Devices; dev != nil {
 		d.Root, d.Console, d.NICs = rootOf(dev), consoleOf(dev), nicsOf(dev)
 	}
+	readDisk(&d, def.QEMUCommandline)
 	var m mark
 	var marked bool
 	if def.Metadata != nil {

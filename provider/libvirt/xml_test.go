@@ -48,7 +48,10 @@ func TestDomainXML(t *testing.T) {
 	kvm, bare := sampleDomain, sampleDomain
 	kvm.Accelerator = "kvm"
 	bare.Root, bare.Initrd, bare.NICs = "", "", nil
-	for name, d := range map[string]schema.Domain{"domain-tcg.xml": sampleDomain, "domain-kvm.xml": kvm, "domain-bare.xml": bare} {
+	own := sampleDomain
+	own.Kernel, own.Initrd, own.Cmdline, own.Root = "", "", "", ""
+	own.Disk, own.DiskFormat, own.DiskSum, own.Seed = "/home/me/a, b <c>.qcow2", "qcow2", "0123456789abcdef0123", "/cache/seeds/x.iso"
+	for name, d := range map[string]schema.Domain{"domain-disk.xml": own, "domain-tcg.xml": sampleDomain, "domain-kvm.xml": kvm, "domain-bare.xml": bare} {
 		text, err := domainXML(d, sampleMark, samplePath)
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,10 @@ var DomainSchema = provider.Schema{Noun: "virtual machine", Claims: domainClaims
 	"initrd":      {Type: cty.String, Replace: true, Host: true, Doc: "path of the initramfs with the agent"},
 	"cmdline":     {Type: cty.String, Replace: true, Host: true, Doc: "kernel command line"},
 	"root":        {Type: cty.String, Replace: true, Host: true, Doc: "path of the read-only root image"},
+	"disk":        {Type: cty.String, Replace: true, Host: true, Doc: "path of the disk image that it boots instead, never written to"},
+	"disk_format": {Type: cty.String, Replace: true, Host: true, Doc: "qcow2 or raw"},
+	"disk_sum":    {Type: cty.String, Replace: true, Host: true, Doc: "begin of the SHA-256 over the disk image, as its serial number"},
+	"seed":        {Type: cty.String, Replace: true, Host: true, Doc: "path of the disk that cloud-init reads, with the agent"},
 	"accelerator": {Type: cty.String, Replace: true, Host: true, Doc: "kvm or tcg"},
 	"console":     {Type: cty.String, Replace: true, Host: true, Doc: "path of the console log"},
 	"nics":        {Type: cty.List(nicType), Replace: true, Doc: "network cards in their order"},
@@ -29,6 +33,10 @@ var DomainSchema = provider.Schema{Noun: "virtual machine", Claims: domainClaims
 }}
 
 var nicType = cty.Object(map[string]cty.Type{"network": cty.String, "mac": cty.String})
+
+// SerialBytes is how long the serial number of a virtio disk is
+// (VIRTIO_BLK_ID_BYTES, <linux/virtio_blk.h>).
+const SerialBytes = 20
 
 // Domain mirrors [DomainSchema].
 type Domain struct {
@@ -42,6 +50,10 @@ type Domain struct {
 	Initrd      string `cty:"initrd"`
 	Cmdline     string `cty:"cmdline"`
 	Root        string `cty:"root"`
+	Disk        string `cty:"disk"`
+	DiskFormat  string `cty:"disk_format"`
+	DiskSum     string `cty:"disk_sum"`
+	Seed        string `cty:"seed"`
 	Accelerator string `cty:"accelerator"`
 	Console     string `cty:"console"`
 	NICs        []NIC  `cty:"nics"`

@@ -91,3 +91,18 @@ moved {
   from = image.old
   to   = image.six
 }
+
+image "both" {
+  disk   = "mine.qcow2"
+  kernel = "./bzImage"
+}
+
+image "void" { disk = "" }
+
+image "disk" { disk = "mine.qcow2" }
+
+client "h" {
+  image = image.disk
+  boot  = "restore"
+  nic { network = network.lan }
+}

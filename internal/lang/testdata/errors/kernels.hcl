@@ -73,3 +73,12 @@ experiment "unknown" {
   factor "kernel" { values = [image.old, image.older] }
   load "dnsperf" {}
 }
+
+image "whole" { disk = "mine.qcow2" }
+
+experiment "disk" {
+  service = service.dns
+  clients = client.c
+  factor "kernel" { values = [image.old, image.whole] }
+  load "dnsperf" {}
+}
