@@ -185,8 +185,19 @@ func outdated(img Image) bool {
 }
 
 // recipeNamed is the recipe that an image's name stands for: that of the usual guest,
-// or with the kernel of a package, whose name has + for the slash before a release.
+// with the kernel of a package, whose name has + for the slash before a release, and
+// with another name server, which comes last.
 func recipeNamed(name string) (Recipe, bool) {
+	for server := range servers {
+		if rest, ok := strings.CutSuffix(name, "+"+server); ok {
+			r, known := recipeNamed(rest)
+			if !known {
+				return Recipe{}, false
+			}
+			r, err := r.WithServer(server)
+			return r, err == nil
+		}
+	}
 	if name == Debian12.Name {
 		return Debian12, true
 	}

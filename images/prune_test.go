@@ -264,3 +264,26 @@ func TestIsOpen(t *testing.T) {
 		t.Error("still open after it was closed")
 	}
 }
+
+func TestRecipeNamed(t *testing.T) {
+	backport, err := ForKernel("linux-image-cloud-amd64/bookworm-backports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []Recipe{Debian12, backport} {
+		for _, server := range []string{"", "nsd", "knot", "unbound"} {
+			want, err := of.WithServer(server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, known := recipeNamed(want.Name); !known || got.digest() != want.digest() {
+				t.Errorf("%s: %v, %s", want.Name, known, got.Name)
+			}
+		}
+	}
+	for _, name := range []string{"debian-12+own", "debian-12+own+nsd", "debian-12+named", "nsd", "+nsd", ""} {
+		if r, known := recipeNamed(name); known {
+			t.Errorf("%s is %s", name, r.Name)
+		}
+	}
+}
