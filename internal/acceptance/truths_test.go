@@ -100,7 +100,7 @@ experiment "together" {
   clients      = [client.probe, client.second]
   iterations   = 1
   seed         = 10
-  start_within = "900ms"
+  start_within = "1900ms" # 0.9 s were seen on a host with ten times its load
   load "dnsperf" { queries = 40 } # 80 at a time are no more than one backend takes
   controls { direct = true }
 }
@@ -195,7 +195,7 @@ func beganTogether(t *testing.T, a *artifact.Artifact, r artifact.Run) {
 	if !r.Valid || r.AnswersOK != 80 || len(r.OutcomeFlags) > 0 {
 		t.Errorf("valid %v, %d answers, %v", r.Valid, r.AnswersOK, r.OutcomeFlags)
 	}
-	if r.StartSpreadS == nil || *r.StartSpreadS <= 0 || *r.StartSpreadS > 0.9 {
+	if r.StartSpreadS == nil || *r.StartSpreadS <= 0 || *r.StartSpreadS > 1.9 {
 		t.Errorf("began %v s apart", deref(r.StartSpreadS))
 	} else {
 		t.Logf("began %.6f s apart, tries before: %q", *r.StartSpreadS, r.PreconditionFailures)
