@@ -129,15 +129,28 @@ func (h *Host) short(ctx context.Context, fn func(*sftp.Client) error) error {
 	return h.do(ctx, fn)
 }
 
-// Stat looks at a file. Its Sys is a *sftp.FileStat.
-func (h *Host) Stat(ctx context.Context, name string) (info fs.FileInfo, err error) {
-	err = h.short(ctx, func(c *sftp.Client) (err error) {
-		if info, err = c.Lstat(name); err != nil {
-			return named(err, name)
-		}
-		return nil
+// answer is short for a question that brings something. It comes by a channel, since
+// the call goes on when its context has ended and nobody waits any more.
+func answer[T any](ctx context.Context, h *Host, fn func(*sftp.Client) (T, error)) (T, error) {
+	got := make(chan T, 1)
+	err := h.short(ctx, func(c *sftp.Client) error {
+		v, err := fn(c)
+		got <- v
+		return err
 	})
-	return info, err
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return <-got, nil
+}
+
+// Stat looks at a file. Its Sys is a *sftp.FileStat.
+func (h *Host) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return answer(ctx, h, func(c *sftp.Client) (fs.FileInfo, error) {
+		info, err := c.Lstat(name)
+		return info, named(err, name)
+	})
 }
 
 // Exists returns nil when there is a file of that name.
@@ -147,12 +160,11 @@ func (h *Host) Exists(ctx context.Context, name string) error {
 }
 
 // ReadDir lists a directory.
-func (h *Host) ReadDir(ctx context.Context, dir string) (list []fs.FileInfo, err error) {
-	err = h.short(ctx, func(c *sftp.Client) (err error) {
-		list, err = c.ReadDir(dir)
-		return named(err, dir)
+func (h *Host) ReadDir(ctx context.Context, dir string) ([]fs.FileInfo, error) {
+	return answer(ctx, h, func(c *sftp.Client) ([]fs.FileInfo, error) {
+		list, err := c.ReadDir(dir)
+		return list, named(err, dir)
 	})
-	return list, err
 }
 
 // MkdirAll makes a directory and those above it; all can be entered by all.
@@ -252,17 +264,16 @@ func (h *Host) Tail(ctx context.Context, name string, most int64) (text []byte, 
 }
 
 // ReadFrom returns at most most bytes of a file from an offset on.
-func (h *Host) ReadFrom(ctx context.Context, name string, offset, most int64) (text []byte, err error) {
-	err = h.short(ctx, func(c *sftp.Client) error {
+func (h *Host) ReadFrom(ctx context.Context, name string, offset, most int64) ([]byte, error) {
+	return answer(ctx, h, func(c *sftp.Client) ([]byte, error) {
 		f, err := c.Open(name)
 		if err != nil {
-			return named(err, name)
+			return nil, named(err, name)
 		}
 		defer f.Close()
-		text, err = io.ReadAll(io.NewSectionReader(f, offset, most))
-		return named(err, name)
+		text, err := io.ReadAll(io.NewSectionReader(f, offset, most))
+		return text, named(err, name)
 	})
-	return text, err
 }
 
 // named puts the path into errors that lack it; nil stays nil.
