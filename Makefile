@@ -61,7 +61,7 @@ test-unit: agent setup-test ## pure tests, with the race detector; then every cr
 
 # One package at a time: the labs of two packages would fight for two cores.
 test-acc: setup-test build ## tests that boot real virtual machines under emulation
-	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 30m -run '^TestAcc' ./...
+	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestAcc' ./...
 
 # The long suite: every topology of the library and what else takes minutes.
 test-long: setup-long build ## the tests that boot virtual machines for minutes
