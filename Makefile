@@ -13,11 +13,12 @@ PACKAGES := qemu-system-x86 libvirt-daemon libvirt-daemon-driver-qemu \
 
 # What only the tests need: a C compiler for the race detector, BIND's own word
 # on the zones that lvslab writes, what a libvirtd that is not lvslab's sets its
-# firewall rules with, and OpenSSH's client for the configuration written for it.
-TEST_PACKAGES := gcc libc6-dev bind9-utils iptables openssh-client
+# firewall rules with, OpenSSH's client for the configuration written for it, and
+# QEMU's own word on disk images.
+TEST_PACKAGES := gcc libc6-dev bind9-utils iptables openssh-client qemu-utils
 # and what only the long ones do: the other machine that a lab is made on, what a
 # kernel module is built with, and a disk with a distribution and its boot loader.
-LONG_PACKAGES := openssh-server linux-headers-cloud-amd64 e2fsprogs grub-common grub-pc-bin qemu-utils
+LONG_PACKAGES := openssh-server linux-headers-cloud-amd64 e2fsprogs grub-common grub-pc-bin
 
 .PHONY: all setup setup-test setup-long build agent demo test test-unit test-acc test-long soak fuzz bench lint clean
 

@@ -83,7 +83,7 @@ func TestRead(t *testing.T) {
 func TestReadOfQEMU(t *testing.T) {
 	tool, err := exec.LookPath("qemu-img")
 	if err != nil {
-		t.Skip("no qemu-img")
+		t.Fatalf("%v: make setup-test installs it", err)
 	}
 	dir := t.TempDir()
 	run := func(args ...string) {
