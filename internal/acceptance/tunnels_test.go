@@ -1,11 +1,15 @@
 package acceptance
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/report"
+	"github.com/lvslab/lvslab/internal/sighting"
 )
 
 // threeTunnels gives each of three backends a tunnel of another type, with the
@@ -31,6 +35,20 @@ service "sticky" {
   real_server {
     backends = backend.web
     tunnel   = tunnel.up
+  }
+}
+
+check "as_asked_for" {
+  assert {
+    condition     = alltrue([for p in concat(service.s.paths, service.sticky.paths) : p.whole && p.straight_back && p.encapsulations == 1 && length(p.defects) == 0])
+    error_message = "A query went another way than the one asked for."
+  }
+}
+
+check "each_tunnel" {
+  assert {
+    condition     = join(" ", service.s.paths[*].tunnel) == "ipip gre gue"
+    error_message = "Tunnels: ${join(" ", service.s.paths[*].tunnel)}."
   }
 }
 
@@ -67,6 +85,7 @@ func TestAccTunnels(t *testing.T) {
 		t.Errorf("what was read back is not what was asked for: %s", r)
 	}
 	result := s.latest("tunnels")
+	seePaths(t, result)
 	of := map[string]artifact.Run{}
 	for _, r := range result.Runs() {
 		of[r.RunID] = r
@@ -102,4 +121,32 @@ func TestAccTunnels(t *testing.T) {
 		}
 	}
 	s.must(0, time.Minute, "destroy", "--auto-approve")
+}
+
+// seePaths looks at what the proof has seen of the three tunnels, under both services:
+// each hop, the outer header that was asked for, and the answer straight back.
+func seePaths(t *testing.T, result *artifact.Artifact) {
+	record, err := report.PathsOf(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(record.Paths) != 2*3 || len(record.Dropped) > 0 {
+		t.Errorf("%d paths, want one for each service and backend; frames dropped: %v", len(record.Paths), record.Dropped)
+	}
+	for i, p := range record.Paths {
+		backend := fmt.Sprintf("backend.web[%d]", i%3)
+		var hops []string
+		for _, h := range p.Hops {
+			hops = append(hops, h.Node+" "+h.Direction+" "+h.Leg)
+		}
+		want := []string{"client.probe out query", "director.front in query", "director.front out query", backend + " in query", backend + " out answer", "client.probe in answer"}
+		if !slices.Equal(hops, want) {
+			t.Errorf("hops %q, want %q", hops, want)
+		}
+		if p.Backend != backend || !p.Whole || !p.StraightBack || p.Fragmented || len(p.Defects) > 0 || p.Source != p.VIP || p.Encapsulations != 1 ||
+			p.Tunnel != []string{sighting.IPIP, sighting.GRE, sighting.GUE}[i%3] ||
+			p.OuterSource.String() != "198.19.30.10" || p.OuterDestination.String() != fmt.Sprintf("198.19.30.%d", 30+i%3) {
+			t.Errorf("path %d: %+v", i, p)
+		}
+	}
 }

@@ -22,6 +22,8 @@ const (
 	RunsFile        = "runs.csv"
 	BackendsFile    = "backends.csv"
 	PlanFile        = "plan.json"
+	// PathsFile holds the ways of the proof's queries as the machines saw them.
+	PathsFile       = "paths.json"
 	DataPackageFile = "datapackage.json"
 	SummaryJSONFile = "summary.json"
 	SummaryMDFile   = "summary.md"

@@ -103,6 +103,16 @@ func (w *Writer) AddInput(name string, data []byte) error {
 // SetPlan stores plan.json.
 func (w *Writer) SetPlan(json []byte) error { return w.write(PlanFile, json) }
 
+// SetPaths stores paths.json, in the place of what an earlier session has seen.
+func (w *Writer) SetPaths(json []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return ErrEnded
+	}
+	return explain(replaceFiles(w.dir, w.owner, newFile{PathsFile, json}), "writing "+PathsFile, w.dir)
+}
+
 // write stores a new file under its path in the result.
 func (w *Writer) write(name string, data []byte) error {
 	w.mu.Lock()

@@ -84,6 +84,8 @@ type fakeLab struct {
 	ahead   map[addr.Noun]time.Duration            // of the guests' clocks before the host's
 	late    func(n addr.Noun, k int) time.Duration // how late a client begins its k-th load, from 1
 	watches map[addr.Noun]map[string]*fakeWatch    // for first packets
+
+	sightings fakeSightings
 }
 
 type flow struct {
@@ -242,6 +244,11 @@ func (f *fakeLab) handle(ctx context.Context, n addr.Noun, e proto.Envelope) (an
 		return proto.None{}, f.watchStart(n, args(f.t, e, proto.ArrivalsSpec{}))
 	case proto.ArrivalsStop.Op:
 		return f.watchStop(n, args(f.t, e, proto.ArrivalsRef{}))
+	case proto.SightingsStart.Op:
+		f.sightingsStart(n)
+		return proto.None{}, nil
+	case proto.SightingsStop.Op:
+		return f.sightingsStop(n)
 	case proto.DNSPerf.Op:
 		return f.dnsperf(n, args(f.t, e, proto.DNSPerfSpec{}))
 	case proto.DNSLoad.Op:

@@ -64,6 +64,7 @@ func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 	case "refuses":
 		a.Rcode = "REFUSED"
 	}
+	f.sightQuery(m, f.port, q.Server, b)
 	return a, nil
 }
 

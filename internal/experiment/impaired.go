@@ -173,6 +173,7 @@ func (p *prover) walkLossy(ctx context.Context, c part, vip netip.Addr, order []
 			return err
 		}
 		p.proof.Witnesses = append(p.proof.Witnesses, Witness{c.noun, vip, rs.Backend, vip, time.Duration(answer.RTTUS) * time.Microsecond})
+		p.asked(c, vip, rs, answer.LocalPort)
 		if p.proof.FirstAnswer.IsZero() {
 			p.proof.FirstAnswer = time.Now()
 		}

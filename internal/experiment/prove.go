@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"github.com/lvslab/lvslab/internal/agent/client"
 	"github.com/lvslab/lvslab/internal/agent/proto"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/internal/symptom"
 )
 
@@ -37,12 +39,15 @@ type Proof struct {
 	Service     addr.Noun `json:"service"`
 	FirstAnswer time.Time `json:"first_answer"` // host's clock; zero without clients
 	Witnesses   []Witness `json:"witnesses"`
+	// Seen is the way of one query to each backend as the machines on it saw it.
+	Seen sighting.Record `json:"seen"`
 }
 
 // Prove sends queries to the VIPs from every client of the service's
 // experiments (of the topology, when no experiment uses the service) and
 // returns when each backend has answered each of them, or a [*diag.Failure]
-// that names the cause and the remedy.
+// that names the cause and the remedy. Meanwhile each machine on the way watches, and
+// ways that are not what was asked for are a failure too.
 //
 // For the proof the service gets rr, equal weights and a clean table, so that
 // the n-th new source port goes to the n-th backend of the list: a walk over
@@ -58,8 +63,17 @@ func Prove(ctx context.Context, lab *Lab, service addr.Noun) (Proof, error) {
 		return Proof{}, err
 	}
 	err = p.prove(ctx)
+	seen := make(chan error, 1)
+	go func() { // it costs no time beside the other
+		var err error
+		p.proof.Seen, err = p.collect(context.WithoutCancel(ctx))
+		seen <- err
+	}()
 	if back := loan.GiveBack(context.WithoutCancel(ctx), lab); err == nil {
 		err = back
+	}
+	if watched := <-seen; err == nil {
+		err = cmp.Or(watched, pathFailure(p.proof.Seen))
 	}
 	return p.proof, err
 }
@@ -70,6 +84,8 @@ type prover struct {
 	proof Proof
 	hello *proto.QueryAnswer // to the first query of the walk that comes next
 	stale bool               // a query has moved the scheduler on, and is not used
+
+	queries []sighting.Asked // that were answered: one for each witness
 }
 
 func newProver(lab *Lab, service addr.Noun) (*prover, error) {
@@ -127,7 +143,12 @@ func (p *prover) prove(ctx context.Context) error {
 	for i := range order {
 		order[i] = i
 	}
+	watching := make(chan error, 1)
+	go func() { watching <- p.watch(ctx) }()
 	_, slate := p.fresh(ctx, p.proofServices(order))
+	if err := <-watching; err != nil {
+		return err
+	}
 	if slate == nil {
 		p.sayHello(ctx)
 	}
@@ -244,6 +265,9 @@ func (p *prover) walk(ctx context.Context, c part, vip netip.Addr, order []int) 
 			var witnesses []Witness
 			if witnesses, at, err = p.judge(c, vip, answers); err == nil {
 				p.proof.Witnesses = append(p.proof.Witnesses, witnesses...)
+				for i := range witnesses {
+					p.asked(c, vip, p.cast.service.RealServers[i], answers[i].LocalPort)
+				}
 				if p.proof.FirstAnswer.IsZero() {
 					p.proof.FirstAnswer = time.Now()
 				}

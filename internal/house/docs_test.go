@@ -192,7 +192,7 @@ func carriedOut(src lang.Source) diag.Diagnostics {
 	if ds = append(ds, more...); ds.HasErrors() {
 		return ds
 	}
-	results := map[string]lang.ExperimentResult{}
+	results := &lang.Results{Experiments: map[string]lang.ExperimentResult{}, Paths: map[string][]lang.PathResult{}}
 	for _, x := range t.Experiments {
 		treatments, more := experiment.Treatments(t, x)
 		ds = append(ds, more...)
@@ -204,7 +204,12 @@ func carriedOut(src lang.Source) diag.Diagnostics {
 				r.Shares[tr.ID][rs.Backend.String()] = map[bool]float64{true: 1}[i == 0]
 			}
 		}
-		results[x.Noun.Name()] = r
+		results.Experiments[x.Noun.Name()] = r
+	}
+	for _, svc := range t.Services {
+		for _, rs := range svc.RealServers {
+			results.Paths[svc.Noun.Name()] = append(results.Paths[svc.Noun.Name()], lang.PathResult{Backend: rs.Backend.String()})
+		}
 	}
 	_, more = config.Conclude(skeleton, t, results)
 	return append(ds, more...)

@@ -71,29 +71,30 @@ var allowed = map[string][]string{
 	"internal/conformance":       {"internal/agent/proto", "internal/ipvs", "internal/ipvsmodel"},
 	"internal/machine":           {"images", "internal/diag", "internal/hypervisor", "internal/agent/client", "internal/agent/proto"},
 
+	"internal/sighting":         {"internal/addr"},
 	"internal/symptom":          {"internal/addr", "internal/diag", "internal/agent/proto"},
 	"internal/load":             {"internal/addr", "internal/diag", "internal/lang"},
 	"internal/replay":           {"internal/artifact", "internal/agent/proto", "internal/ipvsmodel", "internal/load"},
-	"internal/experiment":       {"internal/replay", "internal/symptom", "internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
+	"internal/experiment":       {"internal/replay", "internal/sighting", "internal/symptom", "internal/addr", "internal/diag", "internal/lang", "internal/topo", "internal/load", "internal/artifact", "internal/stats", "internal/agent/proto", "internal/agent/client"},
 	"internal/merge":            {"internal/artifact", "internal/diag"},
 	"internal/compare":          {"internal/artifact", "internal/report", "internal/stats", "internal/verdict"},
 	"internal/reproduce":        {"internal/artifact", "internal/stats", "internal/verdict"},
 	"internal/predict":          {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel", "internal/stats", "internal/verdict"},
 	"internal/population":       {"internal/replay", "internal/addr", "internal/lang", "internal/agent/proto", "internal/experiment", "internal/ipvsmodel"},
 	"internal/advise":           {"internal/addr", "internal/diag", "internal/lang", "internal/experiment", "internal/stats"},
-	"internal/verify":           {"internal/replay", "internal/artifact", "internal/diag", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},
+	"internal/verify":           {"internal/replay", "internal/sighting", "internal/artifact", "internal/diag", "internal/agent/proto", "internal/load", "internal/report", "internal/stats", "internal/verdict", "internal/version"},
 	"internal/verify/studytest": {"internal/artifact", "internal/report", "internal/verdict", "internal/version"},
 	"internal/artifact":         {"internal/addr", "internal/diag"},
 	"internal/stats":            {},
 	"internal/verdict":          {"internal/addr", "internal/artifact", "internal/stats"},
-	"internal/report":           {"internal/addr", "internal/diag", "internal/artifact", "internal/stats", "internal/verdict"},
+	"internal/report":           {"internal/sighting", "internal/addr", "internal/diag", "internal/artifact", "internal/stats", "internal/verdict"},
 }
 
 // free rooms may enter every other: the corridor, the front door, what is shown.
 var free = []string{"internal/operation", "internal/acceptance", "internal/ui", "cmd/lvslab", "cmd/lvslab-agent"}
 
 // pure rooms have no business with the host: same input, same output.
-var pure = []string{"internal/lang", "internal/topo", "internal/lower", "plan/diff", "plan/graph", "internal/stats", "internal/advise", "internal/verdict", "internal/ipvsmodel", "internal/predict", "internal/population", "internal/replay", "internal/picture"}
+var pure = []string{"internal/lang", "internal/topo", "internal/lower", "plan/diff", "plan/graph", "internal/stats", "internal/advise", "internal/verdict", "internal/ipvsmodel", "internal/predict", "internal/population", "internal/replay", "internal/picture", "internal/sighting"}
 
 var impure = []string{"net", "os/exec", "os/signal", "golang.org/x/sys/unix", "github.com/vishvananda/netlink", "github.com/digitalocean/go-libvirt"}
 

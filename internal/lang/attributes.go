@@ -57,6 +57,7 @@ var attributesOf = map[addr.Kind][]attribute{
 		{name: "scheduler", typ: cty.String, from: phaseArguments},
 		{name: "one_packet", typ: cty.Bool, from: phaseArguments},
 		{name: "forward", typ: cty.String, from: phaseArguments},
+		{name: "paths", typ: cty.List(pathType), from: phaseResults},
 	},
 	addr.Experiment: {
 		{name: "id", typ: cty.String, from: phaseNames},

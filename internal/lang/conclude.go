@@ -31,11 +31,10 @@ type CheckResult struct {
 	Values  []diag.Value // that took part in the condition
 }
 
-// Conclude evaluates phase 4. Results are keyed by the experiment's [addr.Noun.Name].
-// With nil results all that experiments yield is unknown but typed, which
-// finds misspelt attributes before anything is run; an experiment that is
-// missing from non-nil results stays unknown as well.
-func (c *Config) Conclude(sk *Skeleton, t *Topology, results map[string]ExperimentResult) (Conclusion, diag.Diagnostics) {
+// Conclude evaluates phase 4. With nil results all that experiments and proofs yield
+// is unknown but typed, which finds misspelt attributes before anything is run; an
+// experiment or a service that is missing from non-nil results stays unknown as well.
+func (c *Config) Conclude(sk *Skeleton, t *Topology, results *Results) (Conclusion, diag.Diagnostics) {
 	e := c.resolver(sk, t.addresses())
 	e.latest, e.results = phaseResults, results
 	out := e.conclude()

@@ -15,7 +15,7 @@ const EvalName = "<expression>"
 
 // Eval evaluates one expression as an output would, for a console. Sensitive
 // parts keep their mark: show the value with [Literal], or see [Sensitive].
-func (c *Config) Eval(sk *Skeleton, t *Topology, results map[string]ExperimentResult, text string) (cty.Value, diag.Diagnostics) {
+func (c *Config) Eval(sk *Skeleton, t *Topology, results *Results, text string) (cty.Value, diag.Diagnostics) {
 	if d, bad := tooDeep([]byte(text), EvalName); bad {
 		return cty.DynamicVal, diag.Diagnostics{d}
 	}

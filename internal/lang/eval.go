@@ -40,7 +40,7 @@ type evaluator struct {
 	vars      map[string]result
 	expanded  map[*block]*expansion
 	addresses map[string]netip.Addr // nil before addresses are assigned
-	results   map[string]ExperimentResult
+	results   *Results
 	latest    phase // how far this evaluator may go
 	// sketch: an earlier step found errors; this one only looks for more, and
 	// what is not known is no error.

@@ -89,9 +89,9 @@ func check(src lang.Source) string {
 		say("lay: %v", err)
 	}
 	c.Conclude(sk, tp, nil)
-	results := map[string]lang.ExperimentResult{}
+	results := &lang.Results{Experiments: map[string]lang.ExperimentResult{}, Paths: map[string][]lang.PathResult{}}
 	for _, x := range tp.Experiments {
-		results[x.Noun.Name()] = lang.ExperimentResult{Runs: 1}
+		results.Experiments[x.Noun.Name()] = lang.ExperimentResult{Runs: 1}
 	}
 	c.Conclude(sk, tp, results)
 	return strings.Join(bad, "; ")

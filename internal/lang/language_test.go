@@ -380,9 +380,9 @@ output "servers" { value = backend.ns }
 	if ty := before.Outputs["decisions"].Value.Type(); !ty.Equals(cty.Map(cty.Number)) {
 		t.Errorf("an unknown must have its type, not %s", ty.FriendlyName())
 	}
-	res := map[string]lang.ExperimentResult{"x": {Runs: 2, ValidRuns: 2, Unanswered: 3, AnswersOK: 1997, Flags: []string{"not_answered"},
+	res := &lang.Results{Experiments: map[string]lang.ExperimentResult{"x": {Runs: 2, ValidRuns: 2, Unanswered: 3, AnswersOK: 1997, Flags: []string{"not_answered"},
 		Shares:    map[string]map[string]float64{"scheduler=rr": {"backend.ns[0]": 1}},
-		Decisions: map[string]float64{"scheduler=rr": 1, "scheduler=dh": 1}}}
+		Decisions: map[string]float64{"scheduler=rr": 1, "scheduler=dh": 1}}}}
 	c, ds := l.config.Conclude(l.skeleton, l.topology, res)
 	if ds.HasErrors() {
 		t.Fatal(ds.Err())
@@ -399,9 +399,45 @@ output "servers" { value = backend.ns }
 	if got := show(c.Outputs["servers"].Value); strings.Contains(got, "handle") || !strings.Contains(got, "198.18.0.32") {
 		t.Errorf("a block as output: %s", got)
 	}
-	res["x"] = lang.ExperimentResult{}
+	res.Experiments["x"] = lang.ExperimentResult{}
 	if _, ds = l.config.Conclude(l.skeleton, l.topology, res); !ds.HasErrors() {
 		t.Error("a missing treatment must be an error after the runs")
+	}
+}
+
+// The paths of a proof: unknown but typed before it, and no hindrance to a service as
+// an output where there was none.
+func TestPathsOfServices(t *testing.T) {
+	l := mustLoad(t, lab+`
+check "straight" {
+  assert {
+    condition     = alltrue([for p in service.dns.paths : p.straight_back && p.encapsulations == 1 && p.backend != backend.ns[2].id])
+    error_message = "Detours: ${join(" ", flatten(service.dns.paths[*].defects))}"
+  }
+}
+output "service" { value = service.dns }
+output "tunnels" { value = toset(service.dns.paths[*].tunnel) }
+`)
+	if k := l.conclusion.Checks[0]; !k.Unknown || k.Passed {
+		t.Errorf("before the proof: %+v", k)
+	}
+	unproved, ds := l.config.Conclude(l.skeleton, l.topology, &lang.Results{})
+	if ds.HasErrors() || !unproved.Checks[0].Unknown || unproved.Outputs["tunnels"].Value.IsWhollyKnown() {
+		t.Errorf("without a proof: %+v, %v", unproved, ds)
+	}
+	if v := unproved.Outputs["service"].Value; !v.IsWhollyKnown() || !v.GetAttr("paths").IsNull() {
+		t.Errorf("a service as output: %s", show(v))
+	}
+	path := lang.PathResult{Client: "client.c[0]", VIP: "198.18.0.101", Backend: "backend.ns[0]", Tunnel: "ipip", Encapsulations: 1, StraightBack: true, Whole: true}
+	res := &lang.Results{Paths: map[string][]lang.PathResult{"dns": {path}}}
+	c, ds := l.config.Conclude(l.skeleton, l.topology, res)
+	if ds.HasErrors() || !c.Checks[0].Passed || show(c.Outputs["tunnels"].Value) != `["ipip"]` || c.Outputs["service"].Value.GetAttr("paths").LengthInt() != 1 {
+		t.Errorf("%+v, %v", c, ds)
+	}
+	path.StraightBack, path.Defects = false, []string{"through-director-on-return"}
+	res.Paths["dns"] = append(res.Paths["dns"], path)
+	if c, ds = l.config.Conclude(l.skeleton, l.topology, res); ds.HasErrors() || c.Checks[0].Passed || c.Checks[0].Message != "Detours: through-director-on-return" {
+		t.Errorf("a detour: %+v, %v", c.Checks[0], ds)
 	}
 }
 

@@ -160,7 +160,7 @@ func TestModules(t *testing.T) {
 	if _, err := topo.Lay(l.topology, "lineage"); err != nil {
 		t.Error(err)
 	}
-	results := map[string]lang.ExperimentResult{"module.front.module.probe.x": {Runs: 1, Unanswered: 7}}
+	results := &lang.Results{Experiments: map[string]lang.ExperimentResult{"module.front.module.probe.x": {Runs: 1, Unanswered: 7}}}
 	c, ds := l.config.Conclude(l.skeleton, l.topology, results)
 	if ds.HasErrors() {
 		t.Fatal(ds.Err())

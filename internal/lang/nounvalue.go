@@ -82,6 +82,9 @@ func (e *evaluator) instanceValue(b *block, inst *instance, n *need) result {
 			continue
 		}
 		r := e.attribute(b, inst, a)
+		if a.name == "paths" && !n.attrs[a.name] && e.results != nil && !r.val.IsKnown() {
+			r.val = cty.NullVal(a.typ) // nobody asks for it: a service as an output is known without a proof
+		}
 		ok = ok && r.ok
 		if r.ok {
 			attrs[a.name] = r.val
@@ -98,8 +101,13 @@ func (e *evaluator) attribute(b *block, inst *instance, a attribute) result {
 	case a.name == "id":
 		return result{val: cty.StringVal(noun.String()), ok: true}
 	case noun.Kind == addr.Experiment:
-		if r, have := e.results[noun.Name()]; have {
+		if r, have := e.results.experiment(noun.Name()); have {
 			return result{val: r.value(a.name), ok: true}
+		}
+		return unknown
+	case noun.Kind == addr.Service && a.name == "paths":
+		if p, have := e.results.paths(noun.Name()); have {
+			return result{val: pathList(p), ok: true}
 		}
 		return unknown
 	case noun.Kind.Machine():

@@ -16,6 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/hypervisor"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/lower"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/plan"
 	"github.com/lvslab/lvslab/plan/planfile"
 	"github.com/lvslab/lvslab/plan/state"
@@ -60,6 +61,7 @@ type applying struct {
 	result  string             // sealed result of the same study, "" when there is none
 	junit   bool               // the file of --junit is written
 	timings artifact.Timings
+	paths   sighting.Record // what the proof has seen
 	// unfinished is the interrupted result that is continued, parent the sealed one
 	// that blocks are added to; nil when there is none.
 	unfinished *artifact.Unfinished

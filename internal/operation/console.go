@@ -15,6 +15,7 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/report"
 )
 
 // ConsoleOptions are console's.
@@ -96,21 +97,22 @@ func readLines(ctx context.Context, o ConsoleOptions) (<-chan string, <-chan err
 
 // lastResults are the runs of the newest result when they were made on the
 // topology as it is; nil when there are none.
-func (a *applying) lastResults() (map[string]lang.ExperimentResult, error) {
+func (a *applying) lastResults() (*lang.Results, error) {
 	dir := a.prior.LastArtifact
 	if dir == "" {
 		return nil, nil
 	}
 	r, err := artifact.OpenStudy(dir)
 	if err != nil || !r.Sealed() || r.Manifest().Topology != a.topologyHash() {
-		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s is not at hand or of another topology: what experiments yield is unknown.", shownPath(dir))})
+		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s is not at hand or of another topology: what experiments and proofs yield is unknown.", shownPath(dir))})
 		return nil, nil
 	}
-	return results(a.study.topology, r.Runs(), r.Backends()), nil
+	paths, err := report.PathsOf(r)
+	return results(a.study.topology, r.Runs(), r.Backends(), paths), err
 }
 
 // evaluate shows the value of an expression, or what is wrong with it.
-func (a *applying) evaluate(text string, results map[string]lang.ExperimentResult) bool {
+func (a *applying) evaluate(text string, results *lang.Results) bool {
 	v, ds := a.study.config.Eval(a.study.skeleton, a.study.topology, results, text)
 	if len(ds) > 0 {
 		a.Events.Emit(DiagnosticEvent{Diagnostics: ds, Sources: map[string][]byte{lang.EvalName: []byte(text)}})

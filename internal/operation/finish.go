@@ -13,6 +13,7 @@ import (
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/report"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/plan/state"
 )
 
@@ -60,6 +61,7 @@ type evaluation struct {
 	problems diag.Diagnostics
 	runs     []artifact.Run
 	rows     []artifact.BackendRow
+	paths    sighting.Record
 	exit     Exit
 }
 
@@ -67,10 +69,10 @@ type evaluation struct {
 func (a *applying) evaluation(w *artifact.Writer, sealed string) (evaluation, error) {
 	var e evaluation
 	var err error
-	if e.runs, e.rows, err = measured(w, sealed); err != nil {
+	if e.runs, e.rows, e.paths, err = measured(w, sealed); err != nil {
 		return e, err
 	}
-	e.Conclusion, e.problems = a.study.config.Conclude(a.study.skeleton, a.study.topology, results(a.study.topology, e.runs, e.rows))
+	e.Conclusion, e.problems = a.study.config.Conclude(a.study.skeleton, a.study.topology, results(a.study.topology, e.runs, e.rows, e.paths))
 	e.exit = exitOf(e.Conclusion, e.runs, e.problems.HasErrors())
 	return e, nil
 }
@@ -96,25 +98,26 @@ func (a *applying) settle(ctx context.Context, e evaluation, dir, screen string)
 	return e.exit, downErr
 }
 
-// measured returns the rows of the result being written, or of the sealed one.
-func measured(w *artifact.Writer, sealed string) ([]artifact.Run, []artifact.BackendRow, error) {
+// measured returns rows and paths of the result being written, or of the sealed one.
+func measured(w *artifact.Writer, sealed string) ([]artifact.Run, []artifact.BackendRow, sighting.Record, error) {
 	dir := sealed
 	if w != nil {
 		dir = w.Dir()
 	}
 	if dir == "" {
-		return nil, nil, nil
+		return nil, nil, sighting.Record{}, nil
 	}
 	r, err := artifact.OpenStudy(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, sighting.Record{}, err
 	}
-	return r.Runs(), r.Backends(), nil
+	paths, err := report.PathsOf(r)
+	return r.Runs(), r.Backends(), paths, err
 }
 
-// results is what the experiments offer to checks and outputs.
-func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow) map[string]lang.ExperimentResult {
-	out := map[string]lang.ExperimentResult{}
+// results is what experiments and proofs offer to checks and outputs.
+func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow, seen sighting.Record) *lang.Results {
+	out := &lang.Results{Experiments: map[string]lang.ExperimentResult{}, Paths: pathResults(t, seen)}
 	for _, e := range t.Experiments {
 		var mine []artifact.Run
 		for _, r := range runs {
@@ -122,7 +125,7 @@ func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow) 
 				mine = append(mine, r)
 			}
 		}
-		out[e.Noun.Name()] = experiment.Represented(experiment.Result(mine, rows), e.StandsFor)
+		out.Experiments[e.Noun.Name()] = experiment.Represented(experiment.Result(mine, rows), e.StandsFor)
 	}
 	return out
 }
@@ -168,7 +171,7 @@ func (a *applying) seal(ctx context.Context, w *artifact.Writer, e evaluation) (
 		return "", "", err
 	}
 	m.Outcome, m.ExitCode, m.Sessions = outcome(e.exit), int(e.exit), a.ended("sealed")
-	in := report.Input{Description: a.study.topology.Lab.Description, Manifest: m, Facts: a.facts(), Runs: e.runs, Backends: e.rows}
+	in := report.Input{Description: a.study.topology.Lab.Description, Manifest: m, Facts: a.facts(), Runs: e.runs, Backends: e.rows, Paths: e.paths}
 	in.Manifest.Lab, in.Manifest.Run = a.study.topology.Lab.Name, strings.TrimSuffix(filepath.Base(w.Dir()), artifact.PartialSuffix)
 	for _, check := range e.Checks {
 		in.Checks = append(in.Checks, report.Check{Name: check.Name, Passed: check.Passed, Message: check.Message})

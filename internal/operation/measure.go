@@ -16,6 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/lang"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/plan/state"
 )
 
@@ -33,6 +34,9 @@ func (a *applying) measure(ctx context.Context) (Exit, error) {
 	w, err := a.openResult(ctx)
 	if err != nil {
 		return ExitError, err
+	}
+	if err := a.keepPaths(w); err != nil {
+		return a.interrupted(ctx, w, err)
 	}
 	began := time.Now()
 	a.phase(PhaseRuns, "started", "")
@@ -55,6 +59,7 @@ func (a *applying) prove(ctx context.Context) error {
 		a.timings.FirstAnswerS = a.after(at)
 	}
 	witnesses := 0
+	a.paths = sighting.Record{Paths: []sighting.Path{}}
 	for _, svc := range a.study.topology.Services {
 		p, err := a.proveOne(ctx, svc.Noun)
 		if err != nil {
@@ -64,6 +69,7 @@ func (a *applying) prove(ctx context.Context) error {
 			a.timings.FirstAnswerS = a.after(p.FirstAnswer)
 		}
 		witnesses += len(p.Witnesses)
+		a.paths.Add(p.Seen)
 	}
 	if err := schedulersKnown(ctx, a.needs(), a.host.nodes.node); err != nil {
 		return err
@@ -73,7 +79,10 @@ func (a *applying) prove(ctx context.Context) error {
 	if first := a.timings.FirstAnswerS; first != nil {
 		text += fmt.Sprintf(", the first after %.1f s", *first)
 	}
-	a.phase(PhaseProve, "done", text)
+	a.phase(PhaseProve, "done", text+a.paths.InWords())
+	for _, warning := range a.paths.Warnings() {
+		a.Events.Emit(NoticeEvent{Text: warning})
+	}
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/merge"
 	"github.com/lvslab/lvslab/internal/report"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/plan/state"
 )
 
@@ -105,7 +106,7 @@ func (s *Settings) checksOf(w *merge.Whole) (lang.Conclusion, error) {
 	if err != nil {
 		return lang.Conclusion{}, err
 	}
-	c, ds := st.config.Conclude(st.skeleton, st.topology, results(st.topology, w.Runs, w.Backends))
+	c, ds := st.config.Conclude(st.skeleton, st.topology, results(st.topology, w.Runs, w.Backends, sighting.Record{}))
 	return c, ds.Err()
 }
 

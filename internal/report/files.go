@@ -8,6 +8,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/internal/verdict"
 )
 
@@ -49,6 +50,10 @@ func Files(in Input) (Summary, map[string][]byte, error) {
 // statements are computed anew and cannot have been edited in.
 func FromArtifact(a *artifact.Artifact) (Input, error) {
 	in := Input{Manifest: a.Manifest(), Runs: a.Runs(), Backends: a.Backends()}
+	var err error
+	if in.Paths, err = PathsOf(a); err != nil {
+		return Input{}, err
+	}
 	data, err := a.ReadFile(artifact.SummaryJSONFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		in.Facts = factsFromRows(a)
@@ -71,6 +76,23 @@ func FromArtifact(a *artifact.Artifact) (Input, error) {
 		in.Facts = append(in.Facts, e.Facts)
 	}
 	return in, nil
+}
+
+// PathsOf reads paths.json; a result without the file has no paths.
+func PathsOf(a *artifact.Artifact) (sighting.Record, error) {
+	var r sighting.Record
+	data, err := a.ReadFile(artifact.PathsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return r, diag.Fail(err, "The paths of a result cannot be read", "Compare its SHA-256 with the one in manifest.json.",
+			"%s of %s is not what lvslab writes", artifact.PathsFile, a.Dir())
+	}
+	return r, nil
 }
 
 // factsFromRows is what a partial result without a summary still tells.

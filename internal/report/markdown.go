@@ -108,7 +108,7 @@ func (c Conditions) pairs() [][2]string {
 	list := [][2]string{
 		{"accelerator", c.Accelerator}, {"lvslab", v.Lvslab}, {"guest kernel", v.GuestKernel}, {"host kernel", v.HostKernel},
 		{"QEMU", v.QEMU}, {"libvirt", v.Libvirt}, {"IPVS", v.IPVS}, {"ipvsadm", v.IPVSAdm}, {"named", v.Named}, {"dnsperf", v.DNSPerf},
-		{"study", c.Study}, {"lineage", c.Lineage}, {"adds blocks to", c.Parent}, {"share of the blocks", c.Shard}, {"sessions", c.sessions()}, {"topology sha256", c.TopologySHA256},
+		{"study", c.Study}, {"lineage", c.Lineage}, {"adds blocks to", c.Parent}, {"share of the blocks", c.Shard}, {"sessions", c.sessions()}, {"paths of the proof", c.Paths}, {"topology sha256", c.TopologySHA256},
 	}
 	for _, s := range c.Shares {
 		list = append(list, s.pair())

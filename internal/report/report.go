@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/internal/stats"
 	"github.com/lvslab/lvslab/internal/verdict"
 )
@@ -31,6 +32,7 @@ type Input struct {
 	Runs        []artifact.Run
 	Backends    []artifact.BackendRow
 	Checks      []Check
+	Paths       sighting.Record // of the proof; without paths nothing is said of them
 }
 
 // Summary is summary.json: the whole answer as data.
@@ -65,6 +67,7 @@ type Conditions struct {
 	Sysctls          map[string]map[string]string `json:"sysctls,omitempty"`
 	DestinationOrder map[string][]string          `json:"destination_order,omitempty"`
 	Addresses        map[string]string            `json:"addresses,omitempty"`
+	Paths            string                       `json:"paths,omitempty"` // what the proof saw of the ways, in words
 	Timings          artifact.Timings             `json:"timings"`
 }
 
@@ -107,7 +110,7 @@ func Build(in Input) Summary {
 	s := Summary{SchemaVersion: SchemaVersion, Lab: m.Lab, Description: in.Description, Result: m.Run, Checks: in.Checks,
 		Conditions: Conditions{Study: m.Study, Lineage: m.Lineage, Parent: m.Parent.Name(), Shard: m.Shard, Shares: sharesOf(m.Parts, in.Runs), Partial: m.Partial,
 			Accelerator: m.Accelerator, Versions: m.Versions, Images: m.Images, TopologySHA256: m.Topology, Seeds: m.Seeds,
-			Isolation: m.Isolation, Sysctls: m.Sysctls, DestinationOrder: m.DestinationOrder, Addresses: m.Addresses, Timings: m.Timings}}
+			Isolation: m.Isolation, Sysctls: m.Sysctls, DestinationOrder: m.DestinationOrder, Addresses: m.Addresses, Paths: in.Paths.Summary(), Timings: m.Timings}}
 	if !m.StartedAt.IsZero() {
 		s.Conditions.StartedAt = m.StartedAt.UTC().Format(artifact.TimeFormat)
 	}

@@ -98,6 +98,11 @@ func Result(ctx context.Context, dir string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	if paths, there, err := checkPaths(a); err != nil {
+		return Report{}, err
+	} else if there {
+		measured = append(measured, paths)
+	}
 	answers, err := checkAnswers(a)
 	if err != nil {
 		return Report{}, err

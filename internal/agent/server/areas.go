@@ -24,6 +24,7 @@ func areas() []func(*Server) {
 		registerQuery,
 		registerReplay,
 		registerRoutes,
+		registerSightings,
 		registerSysctl,
 		registerTidy,
 		registerTunnels,
