@@ -160,21 +160,9 @@ func damaged(img Image, err error) error {
 // List returns the images in a cache, newest first. Directories that hold no
 // complete image are passed over. A cache that does not exist is empty.
 func List(cacheDir string) ([]Image, error) {
-	entries, err := os.ReadDir(imagesDir(cacheDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	list, err := whole(imagesDir(cacheDir), load)
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
-	}
-	var list []Image
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || !e.IsDir() {
-			continue
-		}
-		if img, err := load(filepath.Join(imagesDir(cacheDir), e.Name())); err == nil {
-			list = append(list, img)
-		}
 	}
 	sort.Slice(list, func(i, j int) bool {
 		if !list[i].Resolved.Equal(list[j].Resolved) {
@@ -182,6 +170,28 @@ func List(cacheDir string) ([]Image, error) {
 		}
 		return list[i].Key < list[j].Key
 	})
+	return list, nil
+}
+
+// whole loads every directory below dir that is complete, in the order of their
+// names: those that are being built or removed begin with a dot.
+func whole[T any](dir string, load func(string) (T, error)) ([]T, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []T
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || !e.IsDir() {
+			continue
+		}
+		if v, err := load(filepath.Join(dir, e.Name())); err == nil {
+			list = append(list, v)
+		}
+	}
 	return list, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -308,21 +307,9 @@ func dropTemplate(dir string) error {
 // Templates returns the templates in a cache, newest first. A cache that does
 // not exist is empty.
 func Templates(cacheDir string) ([]Template, error) {
-	entries, err := os.ReadDir(templatesDir(cacheDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	list, err := whole(templatesDir(cacheDir), loadTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("list templates: %w", err)
-	}
-	var list []Template
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || !e.IsDir() {
-			continue
-		}
-		if t, err := loadTemplate(filepath.Join(templatesDir(cacheDir), e.Name())); err == nil {
-			list = append(list, t)
-		}
 	}
 	slices.SortFunc(list, func(a, b Template) int { return b.Created.Compare(a.Created) })
 	return list, nil

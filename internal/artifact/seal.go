@@ -168,18 +168,7 @@ func (w *Writer) closeTables() error {
 // and its sum, by path with slashes.
 func sumTree(ctx context.Context, dir string) (map[string]string, error) {
 	sums := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
+	err := eachFile(ctx, dir, func(path, rel string, d fs.DirEntry) (err error) {
 		switch rel {
 		case ManifestFile, ManifestSumFile, ManifestFile + newSuffix, ManifestSumFile + newSuffix, DraftFile, DraftFile + newSuffix:
 			return nil
@@ -204,4 +193,22 @@ func sumFile(path string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// eachFile calls visit with every entry below dir that is no directory, by its path
+// and by its path from dir with slashes.
+func eachFile(ctx context.Context, dir string, visit func(path, rel string, d fs.DirEntry) error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		return visit(path, filepath.ToSlash(rel), d)
+	})
 }

@@ -92,18 +92,7 @@ func verifyManifest(dir string, data []byte) ([]Problem, error) {
 func verifyFiles(ctx context.Context, dir string, want map[string]string) ([]Problem, error) {
 	var problems []Problem
 	seen := map[string]bool{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
+	err := eachFile(ctx, dir, func(path, rel string, d fs.DirEntry) (err error) {
 		if rel == ManifestFile || rel == ManifestSumFile {
 			return nil
 		}
