@@ -27,6 +27,10 @@ type session struct {
 	term    *terminal // after pty-req
 	process *os.Process
 	running sync.WaitGroup
+	// begin is what a request has started and what may end the channel. It waits for
+	// the answer to the request: a client that sees the end before the answer takes
+	// the session for lost.
+	begin []func()
 }
 
 type terminal struct {
@@ -66,7 +70,16 @@ func (s *Server) session(ctx context.Context, ch ssh.Channel, requests <-chan *s
 		if r.WantReply {
 			_ = r.Reply(ok, nil)
 		}
+		n.answered()
 	}
+}
+
+// answered begins what waited for the answer.
+func (n *session) answered() {
+	for _, f := range n.begin {
+		n.running.Go(f)
+	}
+	n.begin = nil
 }
 
 func (n *session) request(ctx context.Context, r *ssh.Request) bool {
@@ -112,11 +125,11 @@ func winsize(columns, rows uint32) pty.Winsize {
 func (n *session) subsystem(ctx context.Context, name string) bool {
 	switch name {
 	case proto.Subsystem:
-		n.running.Go(func() {
+		n.begin = append(n.begin, func() {
 			_ = n.s.serveRPC(ctx, n.ch)
 		})
 	case "sftp":
-		n.running.Go(func() {
+		n.begin = append(n.begin, func() {
 			defer n.ch.Close()
 			server, err := sftp.NewServer(n.ch)
 			if err != nil {
@@ -180,7 +193,7 @@ func (n *session) start(ctx context.Context, cmd *exec.Cmd) bool {
 	}
 	if err != nil {
 		// What a shell does: say why and end with 127.
-		n.running.Go(func() {
+		n.begin = append(n.begin, func() {
 			_, _ = io.WriteString(n.ch.Stderr(), "lvslab-agent: "+err.Error()+"\n")
 			n.finish(127, "")
 		})
@@ -188,7 +201,7 @@ func (n *session) start(ctx context.Context, cmd *exec.Cmd) bool {
 	}
 	n.process = cmd.Process
 	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-	n.running.Go(func() {
+	n.begin = append(n.begin, func() {
 		err := wait()
 		stop()
 		status, sig := outcome(err, cmd)
