@@ -33,6 +33,15 @@ setup-test: setup ## the same for the tests
 setup-long: setup-test ## the same for the long tests
 	@$(call install,$(LONG_PACKAGES))
 
+# gotest ARGUMENTS: go test, which ends with the tests that took longest.
+GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+define gotest
+	@log=$$(mktemp); trap 'rm -f '$$log EXIT; echo "go test $(1)"; \
+	$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary=skipped --jsonfile $$log -- $(1); rc=$$?; \
+	echo "the slowest:"; $(GO) run $(GOTESTSUM) tool slowest --threshold 1s --num $(SLOWEST) --jsonfile $$log; exit $$rc
+endef
+SLOWEST ?= 15
+
 # install PACKAGES: those that are not there, and says so.
 define install
 missing=; for p in $(1); do \
@@ -57,12 +66,13 @@ lint: ## formatting, vet
 test: lint test-unit test-acc ## everything that CI runs
 
 test-unit: agent setup-test ## pure tests, with the race detector; then every crash point, without it
-	$(GO) test -race ./...
+	$(call gotest,-race ./...)
 	$(GO) test -count=1 -run '^TestEvery' -v ./plan/state
 
 # One package at a time: the labs of two packages would fight for two cores.
+test-acc: export LVSLAB_ACC=1
 test-acc: setup-test build ## tests that boot real virtual machines under emulation
-	LVSLAB_ACC=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestAcc' ./...
+	$(call gotest,-count=1 -p 1 -timeout 60m -run '^TestAcc' ./...)
 
 # The long suite: every topology of the library and what else takes minutes.
 test-long: setup-long build ## the tests that boot virtual machines for minutes
