@@ -100,11 +100,11 @@ func runsOf(t *testing.T, tp *lang.Topology) (int, string) {
 			t.Fatal(ds)
 		}
 		if e.Collapse {
-			p, err := predict.Of(tp, e, treatments, packets, nil)
+			list, err := predict.Collapse(tp, e, treatments, packets)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.StandsFor = p.StandsFor()
+			e.StandsFor = list
 			if treatments, ds = experiment.Treatments(tp, e); ds.HasErrors() {
 				t.Fatal(ds)
 			}

@@ -48,6 +48,9 @@ type Kernel struct {
 	Before2026 bool
 }
 
+// Kernels are all that the rules of a kernel can be.
+func Kernels() []Kernel { return []Kernel{{}, {Before2026: true}} }
+
 // fixed is, by series, the first release of Debian's kernels with that change.
 var fixed = map[string]int{"6.1": 187, "6.12": 105}
 

@@ -2,8 +2,12 @@ package operation
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/lvslab/lvslab/internal/addr"
+	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/plan/state"
 )
 
@@ -35,5 +39,33 @@ func TestCollapseGoesRoundTheList(t *testing.T) {
 	}
 	if n := len(list.of(e)); n != 3*40 {
 		t.Errorf("%d runs, want 120", n)
+	}
+}
+
+// By whose rules treatments were found to be one is said where the director boots a
+// kernel whose rules nobody here knows.
+func TestCollapseOnForeignKernels(t *testing.T) {
+	own, packaged := addr.N(addr.Image, "own"), addr.N(addr.Image, "old")
+	lb := addr.N(addr.Director, "lb")
+	e := lang.Experiment{Service: addr.N(addr.Service, "s"), StandsFor: map[string][]string{"scheduler=rr": {"scheduler=wrr"}}}
+	top := &lang.Topology{
+		Machines: []lang.Machine{{Noun: lb, Image: packaged}}, Services: []lang.Service{{Noun: e.Service, Director: lb}},
+		Images: []lang.Image{{Noun: own, Kernel: "/home/me/linux"}, {Noun: packaged, Kernel: "linux-image-cloud-amd64"}},
+	}
+	trials := make([]experiment.Trial, 1)
+	if lines := foreignRules(top, e, trials); len(lines) > 0 {
+		t.Errorf("a package's kernel: %q", lines)
+	}
+	trials[0].Treatment.Setting.Kernel = own.String()
+	if lines := foreignRules(top, e, trials); len(lines) != 1 || !strings.Contains(lines[0], "the kernel of image.own") {
+		t.Errorf("by a factor: %q", lines)
+	}
+	trials[0].Treatment.Setting.Kernel, top.Machines[0].Image = "", own
+	if lines := foreignRules(top, e, trials); len(lines) != 1 {
+		t.Errorf("declared: %q", lines)
+	}
+	e.StandsFor = nil
+	if lines := foreignRules(top, e, trials); len(lines) > 0 {
+		t.Errorf("nobody stands for another: %q", lines)
 	}
 }

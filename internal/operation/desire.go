@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -150,6 +151,7 @@ func (l trialList) describe(t *lang.Topology) []string {
 		}
 		lines = append(lines, line)
 		lines = append(lines, standing(e)...)
+		lines = append(lines, foreignRules(t, e, mine)...)
 		if text := advise.Detectable(compared, e.Iterations); text != "" {
 			lines = append(lines, "  "+text)
 		}
@@ -169,6 +171,26 @@ func standing(e lang.Experiment) []string {
 			text += fmt.Sprintf("; and %d more", more)
 		}
 		lines = append(lines, fmt.Sprintf("  collapse: %s stands for %s", first, text))
+	}
+	return lines
+}
+
+// foreignRules names the kernels of the user's own whose runs stand for others: what
+// is one treatment was found by the rules of Linux 6.1 and 6.12.
+func foreignRules(t *lang.Topology, e lang.Experiment, trials []experiment.Trial) []string {
+	if len(e.StandsFor) == 0 {
+		return nil
+	}
+	svc, _ := t.Service(e.Service)
+	director, _ := t.Machine(svc.Director)
+	var lines []string
+	for _, i := range t.Images {
+		boots := func(r experiment.Trial) bool {
+			return cmp.Or(r.Treatment.Setting.Kernel, director.Image.String()) == i.Noun.String()
+		}
+		if (i.OwnKernel() || i.Disk != "") && slices.ContainsFunc(trials, boots) {
+			lines = append(lines, fmt.Sprintf("  collapse: by the rules of Linux 6.1 and 6.12; that the kernel of %s has the same is not known", i.Noun))
+		}
 	}
 	return lines
 }

@@ -172,8 +172,7 @@ func planKey(t experiment.Trial) string {
 }
 
 // collapse finds out which treatments stand for others, where the experiment wants
-// only one of each kind to be run. It is done before the images are known, by the
-// newest rules: what a study consists of does not depend on what is in the cache.
+// only one of each kind to be run, whatever kernel runs: see [predict.Collapse].
 func (st *study) collapse() error {
 	for i := range st.topology.Experiments {
 		e := &st.topology.Experiments[i]
@@ -185,11 +184,11 @@ func (st *study) collapse() error {
 		if ds.HasErrors() {
 			return ds.Err()
 		}
-		p, err := predict.Of(st.topology, *e, treatments, plannedPackets, nil)
+		list, err := predict.Collapse(st.topology, *e, treatments, plannedPackets)
 		if err != nil {
 			return err
 		}
-		if list := p.StandsFor(); len(list) > 0 {
+		if len(list) > 0 {
 			e.StandsFor = list
 		}
 	}

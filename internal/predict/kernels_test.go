@@ -43,9 +43,46 @@ func TestNoKernelStandsForAnother(t *testing.T) {
 	if len(p.Same) != 1 || len(p.Same[0]) != 4 {
 		t.Errorf("one treatment by the rules: %v", p.Same)
 	}
-	got := p.StandsFor()
+	got := StandsFor(p)
 	if len(got) != 2 || !slices.Equal(slices.Sorted(maps.Keys(got)), []string{"kernel=new,scheduler=rr", "kernel=old,scheduler=rr"}) ||
 		!slices.Equal(got["kernel=old,scheduler=rr"], []string{"kernel=old,scheduler=wrr"}) {
 		t.Errorf("stands for: %v", got)
+	}
+}
+
+// What is one treatment by the rules of one kernel and two by those of another is
+// run; so is what only one of them foretells to the last query.
+func TestStandsForByAllRules(t *testing.T) {
+	cells := func(groups ...int) Prediction {
+		var p Prediction
+		for i, g := range groups {
+			p.Cells = append(p.Cells, Cell{Treatment: string(rune('a' + i)), Group: g, Kind: Exact})
+		}
+		return p
+	}
+	newest, older := cells(1, 1, 1, 2, 2), cells(1, 1, 2, 2, 2)
+	want := map[string][]string{"a": {"b"}, "d": {"e"}}
+	if got := StandsFor(newest, older); !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("by both: %v, want %v", got, want)
+	}
+	older.Cells[4].Kind = Time
+	if got := StandsFor(newest, older); len(got) != 1 || got["d"] != nil {
+		t.Errorf("e is not certain by the older rules: %v", got)
+	}
+	if got := StandsFor(newest)["a"]; len(got) != 2 {
+		t.Errorf("by the newest alone a stands for %v", got)
+	}
+}
+
+// All images of a lab get the rules that are asked for, the built-in one too.
+func TestEverywhere(t *testing.T) {
+	top := topology(t, twoImages+design(1, 0, "", "", "factor \"kernel\" { values = [image.old, image.new] }\n"+load20))
+	for _, k := range ipvsmodel.Kernels() {
+		all := Everywhere(top, k)
+		for _, setting := range []string{"", "image.old", "image.new"} {
+			if got := all.of(top, top.Services[0], experiment.Setting{Kernel: setting}); got != k {
+				t.Errorf("%q: %+v, want %+v", setting, got, k)
+			}
+		}
 	}
 }

@@ -37,6 +37,15 @@ type Prediction struct {
 // boots, the zero noun for the built-in one.
 type Kernels map[addr.Noun]ipvsmodel.Kernel
 
+// Everywhere are the rules of one kernel on whatever a machine of the topology boots.
+func Everywhere(t *lang.Topology, k ipvsmodel.Kernel) Kernels {
+	all := Kernels{{}: k}
+	for _, i := range t.Images {
+		all[i.Noun] = k
+	}
+	return all
+}
+
 // of returns those of a setting's director.
 func (k Kernels) of(t *lang.Topology, svc lang.Service, s experiment.Setting) ipvsmodel.Kernel {
 	if n, err := addr.ParseNoun(s.Kernel); s.Kernel != "" && err == nil {

@@ -1,9 +1,12 @@
 package predict
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/ipvsmodel"
+	"github.com/lvslab/lvslab/internal/lang"
 )
 
 // group numbers the treatments that are one treatment.
@@ -28,25 +31,44 @@ func (p *Prediction) group() {
 }
 
 // StandsFor returns which treatments another one stands for, first → others, when
-// only one of each group is run. It takes those alone of which the model is certain
-// to the last query, and no control. One kernel never stands for another: that they
-// are alike is what such an experiment is to show.
-func (p *Prediction) StandsFor() map[string][]string {
-	out := map[string][]string{}
-	type kind struct {
-		group int
-		image string
-	}
-	first := map[kind]string{}
-	for _, c := range p.Cells {
-		if c.Kind != Exact || c.cut || strings.HasPrefix(c.Treatment, experiment.ControlPrefix) {
+// only one of each group is run. It takes those alone that are one in each of the
+// predictions, which foretell the same treatments by the rules of different kernels,
+// and of which the model is certain to the last query, and no control. One kernel
+// never stands for another: that they are alike is what such an experiment is to show.
+func StandsFor(byRules ...Prediction) map[string][]string {
+	out, first := map[string][]string{}, map[string]string{}
+	for i, c := range byRules[0].Cells {
+		group, certain := c.image, !strings.HasPrefix(c.Treatment, experiment.ControlPrefix)
+		for _, p := range byRules {
+			own := p.Cells[i]
+			group += fmt.Sprint(" ", own.Group)
+			certain = certain && own.Kind == Exact && !own.cut
+		}
+		if !certain {
 			continue
 		}
-		if who, known := first[kind{c.Group, c.image}]; known {
+		if who, known := first[group]; known {
 			out[who] = append(out[who], c.Treatment)
 		} else {
-			first[kind{c.Group, c.image}] = c.Treatment
+			first[group] = c.Treatment
 		}
 	}
 	return out
+}
+
+// Collapse returns which treatments of an experiment stand for others by the rules of
+// every kernel that IPVS's model knows. Which kernel the runs will have is not asked:
+// what a study consists of must not depend on which image the cache holds today, and
+// kernels of one package's name differ in rules (see [ipvsmodel.Kernel]) that part
+// treatments of TCP and such with thresholds.
+func Collapse(t *lang.Topology, e lang.Experiment, treatments []experiment.Treatment, budget int) (map[string][]string, error) {
+	var all []Prediction
+	for _, k := range ipvsmodel.Kernels() {
+		p, err := Of(t, e, treatments, budget, Everywhere(t, k))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return StandsFor(all...), nil
 }

@@ -94,7 +94,7 @@ func (p Prediction) findings() []string {
 		out = append(out, fmt.Sprintf("These %d are one treatment here, in all of them each query goes to the same backend: %s.", len(same), names(same)))
 	}
 	if p.Collapses && len(p.Same) > 0 {
-		out = append(out, "collapse = true: of treatments that are one only the first is run, and stands for the others.")
+		out = append(out, "collapse = true: of treatments that are one by the rules of every kernel only the first is run, and stands for the others.")
 	}
 	kinds := map[Kind]string{
 		Order:  `"order": several generators share the scheduler; decisions are exact, whose queries they are depends on who comes first.`,
