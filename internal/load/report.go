@@ -24,7 +24,9 @@ type Report struct {
 	RequestBytes, ResponseBytes int
 	RunTime                     float64 // seconds
 	QPS                         float64
-	Latency                     *ReportLatency // nil when nothing completed
+	// Latency is nil when nothing completed, and when dnsperf says that its deviation
+	// is no number: 2.10 can lose when it sent a query (its issue 222).
+	Latency *ReportLatency
 	// Reason is why it stopped: "end of file", "time limit" or "interruption".
 	Reason string
 	// Reconnections of TCP; from 2.14 on attempts beyond the successful ones.
@@ -151,9 +153,7 @@ func (p *reportParser) field(label string, f []string) (err error) {
 	case "Average Latency (s)":
 		err = p.latency(f)
 	case "Latency StdDev (s)":
-		if p.r.Latency != nil {
-			p.r.Latency.StdDev, err = p.number(f, 0)
-		}
+		err = p.deviation(f)
 	}
 	return err
 }
@@ -225,6 +225,20 @@ func (p *reportParser) latency(f []string) error {
 	}
 	p.r.Latency = &l
 	return nil
+}
+
+// deviation reads what C prints, for which -nan is a number, too.
+func (p *reportParser) deviation(f []string) error {
+	if p.r.Latency == nil {
+		return nil
+	}
+	if len(f) > 0 && strings.TrimPrefix(f[0], "-") == "nan" {
+		p.r.Latency = nil
+		return nil
+	}
+	var err error
+	p.r.Latency.StdDev, err = p.number(f, 0)
+	return err
 }
 
 func lastLine(s string) string {

@@ -23,6 +23,8 @@ func TestParseReport(t *testing.T) {
 	for name, want := range map[string]Report{
 		"udp-2.10.txt": {Version: "2.10.0", Sent: 200, Completed: 200, Rcodes: map[string]int{"NOERROR": 190, "SERVFAIL": 10}, RequestBytes: 29, ResponseBytes: 45,
 			RunTime: 0.187869, QPS: 1064.571590, Latency: &ReportLatency{0.013620, 0.000929, 0.031788, 0.007112}, Reason: "end of file"},
+		"lost-time-2.10.txt": {Version: "2.10.0", Sent: 200, Completed: 200, Rcodes: map[string]int{"NOERROR": 190, "SERVFAIL": 10}, RequestBytes: 29, ResponseBytes: 45,
+			RunTime: 0.187869, QPS: 1064.571590, Reason: "end of file"},
 		"lost-2.10.txt": {Version: "2.10.0", Sent: 10, Lost: 10, Rcodes: map[string]int{}, RequestBytes: 29, RunTime: 0.016164, Reason: "end of file"},
 		"nominum-2.1.txt": {Version: "2.1.0.0", Sent: 1, Completed: 1, Rcodes: map[string]int{"NXDOMAIN": 1}, RequestBytes: 29, ResponseBytes: 45,
 			RunTime: 1, QPS: 1, Latency: &ReportLatency{0.013620, 0.013620, 0.013620, 0}, Reason: "time limit"},
