@@ -24,6 +24,10 @@ const (
 	dnsperfOutput = 1 << 20
 	// dnsperfGrace is what dnsperf gets to print its report after an interrupt.
 	dnsperfGrace = time.Second
+	// outputWithin is how long what it printed may take to be read once it has ended.
+	// One second was too short for 24 at once in one emulated guest on a loaded
+	// machine: about one report in a thousand got lost.
+	outputWithin = 30 * time.Second
 )
 
 // dnsperf runs the program in a process group of its own. When the time is up
@@ -46,7 +50,7 @@ func dnsperf(ctx context.Context, spec proto.DNSPerfSpec) (proto.DNSPerfResult, 
 func runLoad(ctx context.Context, path string, spec proto.DNSPerfSpec) (proto.DNSPerfResult, error) {
 	out, errs := &bounded{limit: dnsperfOutput}, &bounded{limit: dnsperfOutput}
 	cmd := &exec.Cmd{Path: path, Args: append([]string{path}, spec.Args...), Env: environment(), Dir: "/",
-		Stdout: out, Stderr: errs, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: dnsperfGrace}
+		Stdout: out, Stderr: errs, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: outputWithin}
 	result := proto.DNSPerfResult{Start: time.Now()}
 	if err := cmd.Start(); err != nil {
 		return result, err

@@ -17,6 +17,11 @@ func TestLoadReturnsWhatTheProgramSaid(t *testing.T) {
 	if err != nil || r.Stdout != "out\n" || r.Stderr != "err\n" || r.Exit != 3 || r.Wall <= 0 || time.Since(r.Start) > time.Minute {
 		t.Errorf("%+v, %v", r, err)
 	}
+	// On a loaded machine the output is read long after the end; here it is printed then.
+	r, err = runLoad(t.Context(), "/bin/sh", proto.DNSPerfSpec{Args: []string{"-c", "{ sleep 1.5; echo late; } & exit 0"}})
+	if err != nil || r.Stdout != "late\n" || r.Exit != 0 {
+		t.Errorf("late output: %+v, %v", r, err)
+	}
 }
 
 // A program that does not end is interrupted first, so that it can report, and
