@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
@@ -20,6 +21,21 @@ func newDefects() defects {
 
 // noun reports whether anything about a noun, or about its whole block, is wrong.
 func (d defects) noun(n addr.Noun) bool { return d.nouns[n] || d.nouns[n.Block()] }
+
+// spread adds the machines of networks that have no cidr, since theirs was wrong: it
+// is not known what they reach.
+func (d defects) spread(t *Topology) defects {
+	out := defects{nouns: map[addr.Noun]bool{}, args: d.args}
+	maps.Copy(out.nouns, d.nouns)
+	for _, m := range t.Machines {
+		for _, nic := range m.NICs {
+			if n, ok := t.Network(nic.Network); ok && !n.CIDR.IsValid() {
+				out.nouns[m.Noun] = true
+			}
+		}
+	}
+	return out
+}
 
 // arg reports whether one of these arguments is wrong.
 func (d defects) arg(n addr.Noun, names ...string) bool {

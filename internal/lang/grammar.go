@@ -79,7 +79,7 @@ func badLabel(s string) string {
 	case len(s) > maxLabel:
 		return fmt.Sprintf("has %d characters", len(s))
 	case !(s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z'):
-		return "does not start with a letter"
+		return "does not start with a letter from a to z"
 	}
 	for i := range len(s) {
 		if !isLabelByte(s[i]) {

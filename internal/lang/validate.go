@@ -29,7 +29,7 @@ func Validate(t *Topology) diag.Diagnostics {
 }
 
 func validate(t *Topology, d defects, values map[string][]diag.Value) diag.Diagnostics {
-	r := &rules{t: t, d: d, values: values, told: map[string]bool{}}
+	r := &rules{t: t, d: d.spread(t), values: values, told: map[string]bool{}}
 	r.addresses()
 	r.zones()
 	r.tunnels()
