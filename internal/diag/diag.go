@@ -181,7 +181,8 @@ type told struct{ error }
 func (told) Error() string   { return "" }
 func (t told) Unwrap() error { return t.error }
 
-// Fail makes a [*Failure] from a cause. The detail is followed by the cause's text.
+// Fail makes a [*Failure] from a cause. The detail is followed by the cause's text,
+// unless it holds it already.
 func Fail(err error, summary, remedy, format string, args ...any) *Failure {
 	return &Failure{Diagnostic: Errorf(summary, remedy, format, args...), Err: err}
 }
@@ -191,7 +192,7 @@ func (f *Failure) Error() string {
 	if f.Err != nil {
 		cause = f.Err.Error()
 	}
-	if cause == "" {
+	if cause == "" || strings.Contains(f.Diagnostic.Detail, cause) {
 		return f.Diagnostic.String()
 	}
 	return f.Diagnostic.String() + ": " + cause
@@ -234,7 +235,7 @@ func From(err error) Diagnostics {
 		d := f.Diagnostic
 		if cause := causeText(f.Err); d.Detail == "" {
 			d.Detail = cause
-		} else if cause != "" {
+		} else if !strings.Contains(d.Detail, cause) {
 			d.Detail += ": " + cause
 		}
 		return Diagnostics{d}

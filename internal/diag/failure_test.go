@@ -31,6 +31,17 @@ func TestFailureText(t *testing.T) {
 	}
 }
 
+// A detail that quotes its cause is not followed by it once more.
+func TestCauseToldOnce(t *testing.T) {
+	f := Fail(errors.New("open x: no such file"), "Cannot write", "Name another.", "the capture: open x: no such file")
+	if want := "Cannot write: the capture: open x: no such file (Name another.)"; f.Error() != want {
+		t.Errorf("%q", f)
+	}
+	if got := From(f)[0].Detail; got != "the capture: open x: no such file" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestMessageAsCause(t *testing.T) {
 	inner := Fail(errors.New("EOF"), "director.lb has died", "Apply again.", "its QEMU is gone.\nIts console:\n  [ 1.0] x")
 	outer := Fail(fmt.Errorf("director.lb: %w", inner), "Settings were not given back", "Repair it.", "lb had lent them")
