@@ -18,6 +18,10 @@ import (
 // calls under way and to write down that they are in doubt.
 const giveUp = 3 * time.Second
 
+// oneSignal is the time within which signals are one: timeout(1) sends its own to the
+// command and then to its process group, and nobody presses Ctrl-C twice so quickly.
+const oneSignal = 100 * time.Millisecond
+
 // interruption is what the user's signals end.
 type interruption struct {
 	// ctx ends with the first signal: nothing further is begun.
@@ -34,11 +38,13 @@ type interruption struct {
 func interruptible() interruption {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	abort, cancelCalls := context.WithCancelCause(context.Background())
-	sig := make(chan os.Signal, 3)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	all := make(chan os.Signal, 3)
+	signal.Notify(all, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
-		signal.Notify(sig, syscall.SIGHUP) // the terminal is gone: end in good order, too
+		signal.Notify(all, syscall.SIGHUP) // the terminal is gone: end in good order, too
 	}
+	sig := make(chan os.Signal, 3)
+	go single(all, sig)
 	// A reader that goes away (| head) must not kill what has machines to look
 	// after. With a handler, which children do not inherit, the write fails.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -63,7 +69,19 @@ func interruptible() interruption {
 		fmt.Fprintln(os.Stderr, "\nStopped. 'lvslab destroy' cleans up what is left.")
 		os.Exit(int(operation.ExitInterrupted))
 	}()
-	return interruption{ctx, abort, func() { signal.Stop(sig); close(sig); cancel(nil); cancelCalls(nil) }}
+	return interruption{ctx, abort, func() { signal.Stop(all); close(all); cancel(nil); cancelCalls(nil) }}
+}
+
+// single hands on signals, and of those that come at one time the first.
+func single(all <-chan os.Signal, out chan<- os.Signal) {
+	defer close(out)
+	var last time.Time
+	for s := range all {
+		if now := time.Now(); now.Sub(last) > oneSignal {
+			last = now
+			out <- s
+		}
+	}
 }
 
 // explainInterrupt gives the bare end of a context a text for people.
