@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/qcow2"
@@ -50,6 +47,18 @@ const maxBacking = 32
 // [*diag.Failure]; whether there is a system on it that boots, only the boot
 // tells. Sums are remembered in the cache as long as a file stays as it is.
 func OpenDisk(ctx context.Context, path, cacheDir string) (Disk, error) {
+	d, err := openDisk(path, func(file string) (string, error) { return rememberedSum(ctx, file, cacheDir) })
+	if err != nil {
+		return Disk{}, err
+	}
+	if text, err := os.ReadFile(d.kernelNote(cacheDir)); err == nil {
+		d.Release = strings.TrimSpace(string(text))
+	}
+	return d, nil
+}
+
+// openDisk is OpenDisk with what sum says of the contents of each file.
+func openDisk(path string, sumOf func(file string) (string, error)) (Disk, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		real, err = filepath.Abs(real)
@@ -71,7 +80,7 @@ func OpenDisk(ctx context.Context, path, cacheDir string) (Disk, error) {
 			d.Format, d.Size = layer.format, layer.size
 		}
 		d.Files = append(d.Files, next)
-		sum, err := rememberedSum(ctx, next, cacheDir)
+		sum, err := sumOf(next)
 		if err != nil {
 			return Disk{}, diag.Fail(err, "The disk cannot be read", pathRemedy, "%s", next)
 		}
@@ -79,14 +88,11 @@ func OpenDisk(ctx context.Context, path, cacheDir string) (Disk, error) {
 		next = layer.backing
 	}
 	d.Sum = hex.EncodeToString(all.Sum(nil))
-	if text, err := os.ReadFile(d.kernelNote(cacheDir)); err == nil {
-		d.Release = strings.TrimSpace(string(text))
-	}
 	return d, nil
 }
 
 func (d Disk) kernelNote(cacheDir string) string {
-	return filepath.Join(cacheDir, "sums", d.Sum[:16]+".kernel")
+	return filepath.Join(sumsDir(cacheDir), d.Sum[:16]+kernelSuffix)
 }
 
 // NoteKernel keeps what the kernel of a disk calls itself, so that the next plan
@@ -189,67 +195,6 @@ var otherFormats = []struct{ magic, name, remedy string }{
 	{"vhdxfile", "a VHDX", "Convert it: qemu-img convert -O qcow2 %s disk.qcow2."},
 	{"<<< ", "a VDI", "Convert it: qemu-img convert -O qcow2 %s disk.qcow2."},
 	{"\x7fELF", "an ELF file", "Name the image of a disk; %s is a program or kernel."},
-}
-
-// rememberedSum returns the SHA-256 of a file's contents. Reading one of a
-// gigabyte takes a second or more, so sums are kept as long as size, times and
-// place of the file stay.
-func rememberedSum(ctx context.Context, path, cacheDir string) (string, error) {
-	id, err := fileID(path)
-	if err != nil {
-		return "", err
-	}
-	name := sha256.Sum256([]byte(path))
-	memo := filepath.Join(cacheDir, "sums", hex.EncodeToString(name[:8])+".json")
-	var known struct{ Path, ID, Sum string }
-	if text, err := os.ReadFile(memo); err == nil && json.Unmarshal(text, &known) == nil && known.Path == path && known.ID == id {
-		return known.Sum, nil
-	}
-	known.Path, known.ID = path, id
-	if known.Sum, err = sumWithin(ctx, path); err != nil {
-		return "", err
-	}
-	if now, err := fileID(path); err != nil || now != id {
-		return "", errors.Join(err, errors.New("it changes while it is read"))
-	}
-	text, err := json.Marshal(known)
-	if err == nil && makeDir(filepath.Dir(memo)) == nil {
-		_ = replaceFile(memo, append(text, '\n')) // without it the next command reads the file again
-	}
-	return known.Sum, nil
-}
-
-// fileID changes when a file does.
-func fileID(path string) (string, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return "", &fs.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return fmt.Sprintf("%d:%d %d %d.%09d %d.%09d", st.Dev, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec), nil
-}
-
-// sumPiece is how much is read between two looks at the context.
-const sumPiece = 8 << 20
-
-func sumWithin(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	for {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		_, err := io.CopyN(h, f, sumPiece)
-		if errors.Is(err, io.EOF) {
-			return hex.EncodeToString(h.Sum(nil)), nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
 }
 
 // Image is the disk as the image that machines boot. What is inside is not

@@ -16,7 +16,7 @@ import (
 
 // Stale is something in the cache that this lvslab will not ask for again.
 type Stale struct {
-	Kind string `json:"kind"` // image, initramfs, template or unfinished
+	Kind string `json:"kind"` // image, initramfs, template, seed, sum or unfinished
 	Name string `json:"name"`
 	Path string `json:"path"`
 	Size int64  `json:"size"` // bytes that it takes on the disk
@@ -33,6 +33,8 @@ const (
 	staleImage      = "image"
 	staleInitrd     = "initramfs"
 	staleTemplate   = "template"
+	staleSeed       = "seed"
+	staleSum        = "sum"
 	staleUnfinished = "unfinished"
 )
 
@@ -47,7 +49,8 @@ type PruneOptions struct {
 	// Using names the running lab that needs a file, or one below a directory; "" =
 	// none does.
 	Using func(path string) string
-	// UnusedFor, unless 0, takes images in that no lab was started from for so long.
+	// UnusedFor, unless 0, takes images and seeds in that no lab was started from for so
+	// long.
 	UnusedFor time.Duration
 	// DryRun only says what would go.
 	DryRun bool
@@ -57,12 +60,13 @@ type PruneOptions struct {
 
 // Prune removes from a cache what no recipe of this program leads to: images of
 // other recipes and such that newer ones have replaced, initramfs files with other
-// agents, templates of either, unfinished builds. Of images whose recipe does not
+// agents, templates of either, seeds with other agents, what was noted of disks that
+// are gone or have changed, unfinished builds. Of images whose recipe does not
 // follow from their name, as with a kernel of the user's own, only replaced ones go.
 // It returns all that is stale, and leaves what is in use. A cache that does not
 // exist is empty.
 func Prune(ctx context.Context, cacheDir string, o PruneOptions) ([]Stale, error) {
-	if _, err := os.Stat(imagesDir(cacheDir)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(cacheDir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if o.Progress == nil {
@@ -99,7 +103,7 @@ func (s Stale) remove() error {
 	switch s.Kind {
 	case staleImage, staleTemplate:
 		return dropTemplate(s.Path)
-	case staleInitrd:
+	case staleInitrd, staleSeed, staleSum:
 		return os.Remove(s.Path)
 	}
 	return os.RemoveAll(s.Path)
@@ -112,7 +116,7 @@ func stale(cacheDir string, o PruneOptions, now time.Time) ([]Stale, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, of := range []func(string, PruneOptions, []Image) ([]Stale, error){staleInitrds, staleTemplates} {
+	for _, of := range []func(string, PruneOptions, []Image) ([]Stale, error){staleInitrds, staleTemplates, staleSeeds, staleSums} {
 		more, err := of(cacheDir, o, keep)
 		if err != nil {
 			return nil, err

@@ -31,8 +31,10 @@ const seedAgent = "lvslab-agent"
 
 // SeedPath is where the seed with an agent, whose SHA-256 is given, lies in a cache.
 func SeedPath(agent [sha256.Size]byte, cacheDir string) string {
-	return filepath.Join(cacheDir, "seeds", seedKey(agent)+".iso")
+	return filepath.Join(seedsDir(cacheDir), seedKey(agent)+".iso")
 }
+
+func seedsDir(cacheDir string) string { return filepath.Join(cacheDir, "seeds") }
 
 // seedKey is the same for the same files.
 func seedKey(agent [sha256.Size]byte) string {
