@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,113 @@ func TestAccLongDiskThatDoesNotBoot(t *testing.T) {
 	s := newSite(t, diskOn(`backend "web"`, small("voiddisk", "198.19.72", ""), disk))
 	r := s.must(1, 10*time.Minute, "apply", "--keep", "lab.hcl")
 	for _, want := range []string{"The disk of backend.web does not boot", "void.raw", "Booting from Hard Disk", "boot loader for BIOS"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("%q is not said: %s", want, r)
+		}
+	}
+	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+}
+
+// TestAccLongOwnDiskDirector boots the director from a disk. What IPVS can do there is
+// read from the kernel that runs: a scheduler that it lacks is told before the first
+// run, those that it has come from the disk's own modules, and a director that is made
+// anew for each run is booted again.
+func TestAccLongOwnDiskDirector(t *testing.T) {
+	vmtest.NeedLong(t)
+	disk := ownDisk(t)
+	lab := func(experiments string) string {
+		return diskOn(`director "front"`, threeBackends("diskdirector", "198.19.77", experiments), disk)
+	}
+	s := newSite(t, lab(matrix("x", "flush", 1, `"rr", "twos"`, "4")))
+	r := s.must(1, 8*time.Minute, "apply", "--keep", "lab.hcl")
+	for _, want := range []string{"The guest kernel lacks ip_vs_twos", "experiment.x wants twos", "Linux 6.1.", "Take the scheduler out", "director.front"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("%q is not said: %s", want, r)
+		}
+	}
+	s.write("lab.hcl", lab(matrix("x", "flush", 1, `"rr", "sh"`, "4")+matrix("y", "restore", 1, `"wrr"`, "4")))
+	r = s.must(0, 10*time.Minute, "apply", "--keep", "lab.hcl")
+	if _, line, _ := strings.Cut(r.stdout, filepath.Base(disk)); !strings.HasPrefix(strings.TrimLeft(line, " 0123456789abcdef"), ", Linux 6.1.") {
+		t.Errorf("the plan does not know the kernel that was booted before: %s", r)
+	}
+	a := s.latest("diskdirector")
+	kernel := a.Manifest().Versions.GuestKernels["image.mine"]
+	boots := map[string]bool{}
+	for _, run := range a.Runs() {
+		d := decisionsOf(t, a, run)
+		if !run.Valid || run.AnswersOK != 120 || d.Decisions == 0 {
+			t.Errorf("%s of %s: %+v, %+v", run.RunID, run.Experiment, run, d)
+		}
+		made := renewedOf(t, a, run.RunID)
+		if run.Experiment == "x" && len(made) > 0 {
+			t.Errorf("%s: made anew %+v", run.RunID, made)
+		}
+		for _, m := range made {
+			boots[m.Node+m.BootID] = true
+		}
+	}
+	if len(a.Runs()) != 3 || len(boots) != 1 {
+		t.Errorf("%d runs, boots of the director: %v", len(a.Runs()), boots)
+	}
+	if got := strings.TrimSpace(s.must(0, time.Minute, "exec", "director.front", "--", "uname", "-r").stdout); got != kernel || !strings.HasPrefix(got, "6.1.") {
+		t.Errorf("the director runs %q, the result says %q", got, kernel)
+	}
+	modules := s.must(0, time.Minute, "exec", "director.front", "--", "cat", "/proc/modules").stdout
+	for _, want := range []string{"ip_vs ", "ip_vs_wrr "} {
+		if !strings.Contains(modules, want) {
+			t.Errorf("the director has no module %s: %s", want, modules)
+		}
+	}
+	s.must(0, time.Minute, "destroy", "--auto-approve", "lab.hcl")
+}
+
+// withoutCloudInit makes two raw images of a disk: one whose cloud-init is there and
+// off, and one that has none. The file systems are changed without a mount.
+func withoutCloudInit(t *testing.T, disk string) (off, none string) {
+	t.Helper()
+	dir := t.TempDir()
+	change := func(name string, requests ...string) string {
+		raw := filepath.Join(dir, name)
+		tool(t, "qemu-img", "convert", "-O", "raw", disk, raw)
+		script := filepath.Join(dir, name+".requests")
+		if err := os.WriteFile(script, []byte(strings.Join(requests, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), "debugfs", "-w", "-f", script, raw+"?offset=1048576").CombinedOutput()
+		if err != nil || strings.Contains(string(out), "not found") {
+			t.Fatalf("debugfs: %v: %s", err, out)
+		}
+		return raw
+	}
+	off = change("off.raw", "write /dev/null /etc/cloud/cloud-init.disabled")
+	return off, change("none.raw", "rm /usr/bin/cloud-init", "rm /usr/lib/systemd/system-generators/cloud-init-generator")
+}
+
+var silence = regexp.MustCompile(`nothing on its console for\s+(\S+)\s+and`)
+
+// TestAccLongDiskWithoutCloudInit gives two machines disks that boot, and on which
+// nothing starts the agent. Both are told, with what the console said last, and long
+// before the time that a disk has at most.
+func TestAccLongDiskWithoutCloudInit(t *testing.T) {
+	vmtest.NeedLong(t)
+	off, none := withoutCloudInit(t, ownDisk(t))
+	top := diskOn(`backend "web"`, small("nocloud", "198.19.78", ""), off)
+	top = "image \"bare\" { disk = \"" + none + "\" }\n" +
+		strings.Replace(top, `client "probe" {`, "client \"probe\" {\n  image  = image.bare\n  memory = \"512MiB\"", 1)
+	s := newSite(t, top)
+	began := time.Now()
+	r := s.must(1, 11*time.Minute, "apply", "--keep", "lab.hcl")
+	t.Logf("told after %s", time.Since(began).Round(time.Second))
+	if silent := silence.FindAllStringSubmatch(r.stderr, -1); len(silent) != 2 {
+		t.Errorf("how long it waited is not said: %s", r)
+	} else {
+		for _, m := range silent { // 45 s, and three times as long on a host with much to do
+			if d, err := time.ParseDuration(m[1]); err != nil || d > 135*time.Second {
+				t.Errorf("it waited for %s: %v", m[1], err)
+			}
+		}
+	}
+	for _, want := range []string{"cloud-init did not run on backend.web", "off.raw", "cloud-init did not run on client.probe", "none.raw", "login:", "Install cloud-init", "docs/images.md"} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("%q is not said: %s", want, r)
 		}

@@ -148,16 +148,6 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet := n.quiet
-	switch {
-	case quiet > 0:
-	case disk != nil:
-		quiet = silentDisk
-	case n.isClone != nil && n.isClone(node):
-		quiet = silentClone
-	default:
-		quiet = silentBoot
-	}
 	enrol := &proto.Enrol{Node: node, Hostname: n.name(node), HostKey: host.Private, Entropy: make([]byte, seedBytes)}
 	_, _ = rand.Read(enrol.Entropy) // never fails, crypto/rand says
 	if n.mac != nil {
@@ -168,7 +158,7 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 	}
 	conn, err := client.WaitReady(ctx, client.DialSpec{
 		Node: node, Open: n.opener(node), ClientKey: own.Private, HostKey: host.Public, Enrol: enrol,
-	}, client.Console{Path: n.console(node), Quiet: patience(quiet, runtime.NumCPU())})
+	}, n.patientConsole(node, disk))
 	if err != nil && disk != nil {
 		return nil, diskDidNotCome(node, disk, n.console(node), err)
 	}
@@ -182,6 +172,25 @@ func (n *nodes) dial(ctx context.Context, node string) (*client.Conn, error) {
 		}
 	}
 	return conn, nil
+}
+
+// patientConsole is a machine's console with how long its silence is borne.
+func (n *nodes) patientConsole(node string, disk *images.Disk) client.Console {
+	quiet := n.quiet
+	switch {
+	case quiet > 0:
+	case disk != nil:
+		quiet = silentDisk
+	case n.isClone != nil && n.isClone(node):
+		quiet = silentClone
+	default:
+		quiet = silentBoot
+	}
+	c := client.Console{Path: n.console(node), Quiet: patience(quiet, runtime.NumCPU())}
+	if disk != nil {
+		c.Over, c.OverQuiet = bootedWithoutCloudInit, patience(idleDisk, runtime.NumCPU())
+	}
+	return c
 }
 
 // ownDisk is the disk of the user's that a machine boots from, nil without one.

@@ -28,6 +28,9 @@ const (
 	diskContact = 12 * time.Minute
 	// silentDisk is how long its console may be silent: cloud-init says little.
 	silentDisk = 2 * time.Minute
+	// idleDisk is how long after a login prompt, when nothing was seen of cloud-init:
+	// its units come before those that let users in.
+	idleDisk = 45 * time.Second
 )
 
 // readDiskWithin bounds the reading of a disk for its sum.
@@ -158,7 +161,21 @@ var (
 	kernelMarks = []string{"Linux version ", "Run /init as init process", "systemd[1]:", "Starting ", "Reached target"}
 	cloudMarks  = []string{"cloud-init[", "Cloud-init v. "}
 	loginMark   = " login:"
+	agentMark   = "lvslab-agent:"
 )
+
+// shown reports whether a console shows one of the marks.
+func shown(lines []string, marks ...string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool {
+		return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(line, m) })
+	})
+}
+
+// bootedWithoutCloudInit reports whether a console shows that a system is up and
+// cloud-init was not on its way there.
+func bootedWithoutCloudInit(lines []string) bool {
+	return shown(lines, loginMark) && !shown(lines, append([]string{agentMark}, cloudMarks...)...)
+}
 
 // diskDidNotCome says of a machine with a disk of its own that gave no answer
 // how far it came, by its console.
@@ -167,21 +184,16 @@ func diskDidNotCome(node string, d *images.Disk, console string, err error) erro
 	if !errors.As(err, &boot) {
 		return err
 	}
-	lines := client.LastLines(console, 1<<20)
-	shows := func(marks ...string) bool {
-		return slices.ContainsFunc(lines, func(line string) bool {
-			return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(line, m) })
-		})
-	}
+	lines := client.Lines(console)
 	summary := "The disk of " + node + " does not boot"
 	remedy := "Try it in QEMU by hand. It needs a boot loader for BIOS, virtio's drivers, and console=ttyS0 for its kernel to be heard."
 	switch {
-	case shows("lvslab-agent:"):
+	case shown(lines, agentMark):
 		return err
-	case shows(cloudMarks...):
+	case shown(lines, cloudMarks...):
 		summary = "cloud-init did not start the agent of " + node
 		remedy = "Look above for what cloud-init says of bootcmd; a datasource_list in the image's /etc/cloud must name NoCloud, and systemd must run the services."
-	case shows(loginMark) || shows(kernelMarks...):
+	case shown(lines, append(kernelMarks, loginMark)...):
 		summary = "cloud-init did not run on " + node
 		remedy = "Install cloud-init in the image and enable it (apt-get install cloud-init; no /etc/cloud/cloud-init.disabled), with NoCloud in its datasource_list: see docs/images.md."
 	}

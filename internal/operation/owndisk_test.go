@@ -45,6 +45,22 @@ func TestDiskDidNotCome(t *testing.T) {
 	}
 }
 
+// A login prompt without cloud-init before it means that nobody will start the agent;
+// cloud-init's later stages may well come after the prompt.
+func TestBootedWithoutCloudInit(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[  OK  ] Started serial-getty@ttyS0.service\nvm login:":                                 true,
+		"[  OK  ] Started serial-getty@ttyS0.service":                                            false,
+		"[   28.3] cloud-init[248]: Cloud-init v. 22.4.2 running 'init-local'\nvm login:":        false,
+		"vm login: [  155.8] cloud-init[345]: Cloud-init v. 22.4.2 running 'modules:config'":     false,
+		"vm login: \n[  188.0] lvslab-agent[379]: lvslab-agent: ports open, 188.02 s after boot": false,
+	} {
+		if got := bootedWithoutCloudInit(strings.Split(text, "\n")); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
 // withDisk is a lab whose backend boots from a disk.
 func withDisk(t *testing.T, disk string) *applying {
 	t.Helper()

@@ -244,8 +244,12 @@ func (a *applying) warnRenewals() {
 	}
 	var ds diag.Diagnostics
 	for _, w := range sortedKeys(why) {
-		ds = append(ds, diag.Warnf("Machines are booted before each run", "Let them be restored, or write isolation = \"flush\".",
-			"%s: %s. The runs are the same, but each takes seconds longer.", nounsText(why[w]), w))
+		remedy, longer := `Let them be restored, or write isolation = "flush".`, "seconds"
+		if w == diskCold {
+			remedy, longer = `Write isolation = "flush".`, "a minute or more"
+		}
+		ds = append(ds, diag.Warnf("Machines are booted before each run", remedy,
+			"%s: %s. The runs are the same, but each takes %s longer.", nounsText(why[w]), w, longer))
 	}
 	a.warn(ds)
 }

@@ -231,23 +231,6 @@ func TestUserPortsAreLocked(t *testing.T) {
 	}
 }
 
-func TestLastLines(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "console")
-	if got := LastLines(path, 5); got != nil {
-		t.Errorf("no file gives %q", got)
-	}
-	text := strings.Repeat("old line\r\n", 5000) + "\x1b[0mone\r\n\r\ntwo\x00\nthree"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := LastLines(path, 3); !slices.Equal(got, []string{"[0mone", "two", "three"}) {
-		t.Errorf("got %q", got)
-	}
-	if got := LastLines(path, 50); len(got) != 50 {
-		t.Errorf("%d lines", len(got))
-	}
-}
-
 func never(context.Context) (net.Conn, error) { return nil, errors.New("connection refused") }
 
 func TestSilentAndPanickingBoots(t *testing.T) {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,18 @@ import (
 type Console struct {
 	Path  string
 	Quiet time.Duration
+	// Over, unless nil, says of all that the console shows that the boot is over and
+	// nothing on it will start the agent. Then it counts as hung after OverQuiet.
+	Over      func(lines []string) bool
+	OverQuiet time.Duration
+}
+
+// quiet is how long the console may be silent after what it shows.
+func (c Console) quiet() time.Duration {
+	if c.Over != nil && c.Over(Lines(c.Path)) {
+		return c.OverQuiet
+	}
+	return c.Quiet
 }
 
 // BootError says that a guest did not come up. A hung boot is rare (one in
@@ -75,7 +86,7 @@ func WaitReady(ctx context.Context, spec DialSpec, console Console) (*Conn, erro
 func watch(ctx context.Context, console Console) *BootError {
 	tick := time.NewTicker(consoleEvery)
 	defer tick.Stop()
-	size, changed := int64(0), time.Now()
+	size, changed, quiet := int64(0), time.Now(), console.Quiet
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,14 +94,14 @@ func watch(ctx context.Context, console Console) *BootError {
 		case <-tick.C:
 		}
 		if st, err := os.Stat(console.Path); err == nil && st.Size() != size {
-			size, changed = st.Size(), time.Now()
+			size, changed, quiet = st.Size(), time.Now(), console.quiet()
 			if reason, around := Panic(console.Path, 0); reason != "" {
 				return &BootError{Reason: reason, Lines: around}
 			}
 		}
-		if console.Quiet > 0 && time.Since(changed) > console.Quiet {
+		if quiet > 0 && time.Since(changed) > quiet {
 			return &BootError{
-				Reason: fmt.Sprintf("nothing on its console for %s and no answer from the agent", console.Quiet.Round(time.Second/10)),
+				Reason: fmt.Sprintf("nothing on its console for %s and no answer from the agent", quiet.Round(time.Second/10)),
 				Lines:  LastLines(console.Path, consoleLines),
 			}
 		}
@@ -202,48 +213,4 @@ func ConsoleSize(path string) int64 {
 		return 0
 	}
 	return st.Size()
-}
-
-// tailBytes is how much of a console's end is looked at for its last lines.
-const tailBytes = 16 << 10
-
-// LastLines returns the last n lines of a console file, without carriage
-// returns and control characters; none when the file can't be read.
-func LastLines(path string, n int) []string {
-	lines := linesOf(path, 0)
-	return lines[max(0, len(lines)-n):]
-}
-
-// linesOf is LastLines for all that is in the tail, after the first from bytes.
-func linesOf(path string, from int64) []string {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil
-	}
-	from = max(from, st.Size()-tailBytes)
-	if from > st.Size() {
-		from = 0 // another log than the one that was measured
-	}
-	tail := make([]byte, st.Size()-from)
-	read, _ := f.ReadAt(tail, from)
-	var lines []string
-	for line := range bytes.Lines(tail[:read]) {
-		text := strings.TrimSpace(strings.Map(printable, string(line)))
-		if text != "" {
-			lines = append(lines, text)
-		}
-	}
-	return lines
-}
-
-func printable(r rune) rune {
-	if r < ' ' && r != '\t' || r == 0x7f {
-		return -1
-	}
-	return r
 }
