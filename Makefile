@@ -65,9 +65,9 @@ lint: ## formatting, vet
 
 test: lint test-unit test-acc ## everything that CI runs
 
-test-unit: agent setup-test ## pure tests, with the race detector; then every crash point, without it
+test-unit: agent setup-test ## pure tests, with the race detector; then every crash point and history, without it
 	$(call gotest,-race ./...)
-	$(GO) test -count=1 -run '^TestEvery' -v ./plan/state
+	$(GO) test -count=1 -run '^Test(Every|Any)' -v ./plan/state
 
 # One package at a time: the labs of two packages would fight for two cores.
 test-acc: export LVSLAB_ACC=1

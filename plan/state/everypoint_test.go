@@ -113,7 +113,7 @@ func TestEveryCrash(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			base, points, begun := s.before(t), 0, time.Now()
 			lineage := lineageOf(base)
-			for at := 1; ; at++ {
+			for at := 1; ; at += every() {
 				b, fuse := base.after(t), fake.NewFuse(at)
 				err := s.run(b, fuse)
 				if !fuse.Blown() {
@@ -133,7 +133,7 @@ func TestEveryCrash(t *testing.T) {
 			}
 			t.Logf("%s: %d crash points, %d recoveries, %s", s.name, points, points*(len(s.then)+1), time.Since(begun).Round(time.Millisecond))
 			total += points
-			if least := s.steps; !raced && points < least || points < least/8 {
+			if least := s.steps; !raced && points < least || points < least/8/every() {
 				t.Errorf("only %d crash points: steps are missing", points)
 			}
 		})
@@ -163,7 +163,7 @@ func TestEveryError(t *testing.T) {
 		for name, fault := range faults {
 			base, points := s.before(t), 0
 			lineage := lineageOf(base)
-			for nth := 1; ; nth++ {
+			for nth := 1; ; nth += every() {
 				b := base.after(t)
 				b.rules = []fake.Rule{{Nth: nth, Fault: fault}}
 				err := s.run(b, nil)
@@ -184,7 +184,7 @@ func TestEveryError(t *testing.T) {
 		}
 	}
 	t.Logf("%d failing calls", total)
-	if total < 250 && !raced || total < 120 {
+	if total < 250 && !raced || total < 120/every() {
 		t.Errorf("only %d failing calls: some are missing", total)
 	}
 }

@@ -76,16 +76,16 @@ func TestEveryInterrupt(t *testing.T) {
 		}
 	}
 	t.Logf("%d points of interruption", total)
-	if total < 250/every()/every() {
+	if total < 250/every()/3 {
 		t.Errorf("only %d points of interruption: some are missing", total)
 	}
 }
 
-// every is how many calls are passed over to the next: the race detector looks at
+// every is how many points are passed over to the next: the race detector looks at
 // some of them.
 func every() int {
 	if raced {
-		return 3
+		return 5
 	}
 	return 1
 }
