@@ -1,6 +1,7 @@
 # One client, one director, three resolvers behind it by direct routing: what
 # dns_test.go boots, asks and measures. IPVS runs in the director, whose kernel is
-# a variable: a Debian package, or the path of a bzImage or of a built tree.
+# a variable: a Debian package, the path of a built tree, or that of a bzImage, with
+# a second variable for where its modules are.
 
 lab "go-test" {
   description = "A lab of a Go test"
@@ -12,8 +13,15 @@ variable "kernel" {
   description = "Debian package of the director's kernel, or the path of one of your own"
 }
 
+variable "modules" {
+  type        = string
+  default     = ""
+  description = "where the modules of your own kernel are installed, when it is no tree"
+}
+
 image "director" {
-  kernel = var.kernel
+  kernel  = var.kernel
+  modules = var.modules
 }
 
 network "lan" {

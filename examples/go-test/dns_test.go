@@ -14,6 +14,9 @@ import (
 //
 //	LVSLAB_ACC=1 go test -v -run TestAccDNS ./examples/go-test
 //	LVSLAB_ACC=1 KERNEL=/src/linux go test -v -run TestAccDNS ./examples/go-test
+//	LVSLAB_ACC=1 VARS=/src/mine.lvslab.vars go test -v -run TestAccDNS ./examples/go-test
+//
+// The second takes the kernel of a tree, the third all variables from a file.
 func TestAccDNS(t *testing.T) {
 	if os.Getenv("LVSLAB_ACC") == "" {
 		t.Skip("set LVSLAB_ACC=1: boots five virtual machines")
@@ -21,6 +24,9 @@ func TestAccDNS(t *testing.T) {
 	var opts []lab.Option
 	if kernel := os.Getenv("KERNEL"); kernel != "" {
 		opts = append(opts, lab.Var("kernel", kernel))
+	}
+	if file := os.Getenv("VARS"); file != "" {
+		opts = append(opts, lab.VarFile(file))
 	}
 	l := lab.Start(t, "dns.hcl", opts...)
 
