@@ -30,6 +30,8 @@ func TestAccUnfitHost(t *testing.T) {
 			[]string{"Cannot write the results", "read-only file system", "--results DIR"}},
 		"full results": {"mkdir -p place && mount -t tmpfs -o size=64k none place", "--results place", "lab.hcl",
 			[]string{"Not enough disk space for the results", "0 MiB free", "Free some space"}},
+		"JUnit XML in no directory": {":", "--junit nowhere/junit.xml", "lab.hcl",
+			[]string{"Cannot write the JUnit XML", "--junit nowhere/junit.xml", "no such file or directory", "Name a file in a directory"}},
 		"results that are a file": {":", "--results lab.hcl", "lab.hcl",
 			[]string{"Cannot write the results", "lab.hcl: not a directory"}},
 		"read-only lab directory": {"mkdir -p place && cp lab.hcl place && mount --bind place place && mount -o remount,bind,ro place && cd place", "--results ..", "lab.hcl",

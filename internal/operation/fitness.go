@@ -25,6 +25,10 @@ import (
 // made: a missing program, no root, a directory that cannot be written or too
 // little memory is found here and not by the fourth of five machines.
 func (a *applying) fitness() error {
+	if err := junitFits(a.opts.JUnit); err != nil {
+		a.opts.JUnit = "" // nor can it tell of this failure
+		return err
+	}
 	var errs []error
 	if a.embedded() {
 		errs = append(errs, hypervisor.Ready())

@@ -3,11 +3,40 @@ package operation
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/report"
 )
+
+// junitFits checks, before anything is made, that the file of --junit can be written;
+// it makes nothing. "" is no file.
+func junitFits(file string) error {
+	if file == "" {
+		return nil
+	}
+	at := file
+	info, err := os.Stat(file)
+	switch {
+	case err == nil && info.IsDir():
+		err = syscall.EISDIR
+	case errors.Is(err, fs.ErrNotExist):
+		at = filepath.Dir(file)
+		fallthrough
+	case err == nil:
+		err = unix.Faccessat(unix.AT_FDCWD, at, unix.W_OK, unix.AT_EACCESS)
+	}
+	if err == nil {
+		return nil
+	}
+	return diag.Fail(&fs.PathError{Op: "write", Path: at, Err: err}, "Cannot write the JUnit XML",
+		"Name a file in a directory that exists and is yours to write.", "--junit %s", file)
+}
 
 // writeJUnit writes the file of --junit, when it was asked for.
 func (a *applying) writeJUnit(file []byte) error {

@@ -6,11 +6,38 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/lang"
 )
+
+// Where the file cannot be written is known before anything is made, and asking makes
+// nothing.
+func TestJUnitFits(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old.xml")
+	if err := os.WriteFile(old, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, fits := range map[string]bool{"": true, os.DevNull: true, old: true, filepath.Join(dir, "new.xml"): true,
+		dir: false, filepath.Join(dir, "none/new.xml"): false, filepath.Join(old, "new.xml"): false, "/proc/sys/new.xml": false} {
+		err := junitFits(path)
+		if (err == nil) != fits {
+			t.Errorf("%q: %v", path, err)
+		}
+		if err == nil {
+			continue
+		}
+		if d := diag.From(err)[0]; d.Summary != "Cannot write the JUnit XML" || !strings.Contains(d.Detail, "--junit "+path) || d.Remedy == "" {
+			t.Errorf("%q: %+v", path, d)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
+		t.Errorf("looking has made %v", left)
+	}
+}
 
 // A lab that fails before it has a result leaves an error for the CI server, in place
 // of what an earlier apply wrote there; a report that is written is left alone.

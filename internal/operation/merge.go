@@ -32,6 +32,9 @@ type MergeOptions struct{ Results, JUnit string }
 // results directory. The exit code is what an apply of all blocks would have ended
 // with.
 func Merge(ctx context.Context, s *Settings, dirs []string, o MergeOptions) (Exit, error) {
+	if err := junitFits(o.JUnit); err != nil {
+		return ExitError, err
+	}
 	var parts []*artifact.Artifact
 	for _, dir := range dirs {
 		p, err := artifact.OpenStudy(dir)

@@ -18,6 +18,9 @@ func Run(ctx context.Context, s *Settings, path string, o RunOptions) (Exit, err
 	if err != nil {
 		return ExitError, err
 	}
+	if err := junitFits(o.JUnit); err != nil {
+		return ExitError, err
+	}
 	if len(a.study.topology.Experiments) == 0 {
 		return ExitError, diag.Fail(nil, "No experiments", "Declare an experiment block.", "%s declares none", path)
 	}

@@ -93,7 +93,7 @@ func (c *sshConfig) add(n addr.Noun, alias string, r state.Resource, keys *keyri
 	known := c.name + "." + alias
 	fmt.Fprintf(&c.known, "%s %s\n", known, strings.TrimSpace(host.Public))
 	path := func(name string) string { return sshPath(filepath.Join(c.dir, name)) }
-	fmt.Fprintf(&c.hosts, "\nHost %s %s\n  HostKeyAlias %s\n  User root\n  ProxyCommand %s ssh-proxy --lab %s %s\n", alias, sshPattern(n.String()), known,
+	fmt.Fprintf(&c.hosts, "\nHost %s %s\n  HostKeyAlias %s\n  User root\n  ProxyCommand %s ssh-proxy --lab %s %s\n", alias, sshName(n.String()), known,
 		sshQuote(c.self), sshQuote(filepath.Dir(c.dir)), sshQuote(n.String()))
 	fmt.Fprintf(&c.hosts, "  IdentityFile %s\n  IdentitiesOnly yes\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  CanonicalizeHostname no\n",
 		path(sshIdentity), path(sshKnownHosts))
@@ -126,9 +126,10 @@ func sshQuote(word string) string { return client.Quote([]string{strings.Replace
 // sshPath quotes a file name in a configuration, where % and quotes have a meaning.
 func sshPath(path string) string { return `"` + strings.ReplaceAll(path, "%", "%%") + `"` }
 
-// sshPattern is a machine's address as a Host pattern. Its quotes would end a
-// pattern's own, so each of them is any one character there.
-func sshPattern(address string) string { return strings.ReplaceAll(address, `"`, "?") }
+// sshName is a machine's address as the name of a host, without the quotes of its key:
+// OpenSSH refuses a host with quotes (valid_hostname in ssh.c, 9.6 and Debian 12's), and
+// in a pattern they would end its own.
+func sshName(address string) string { return strings.ReplaceAll(address, `"`, "") }
 
 // SSHProxy joins standard input and output to a node's SSH server.
 func SSHProxy(ctx context.Context, s *Settings, ref, node string, in io.Reader, out io.Writer) (Exit, error) {
