@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -33,6 +34,16 @@ func TestScreen(t *testing.T) {
 				t.Errorf("%s: longer than %d: %q", c.name, c.width, line)
 			}
 		}
+	}
+}
+
+// What is to be done about two experiments alike is said once.
+func TestNextIsSaidOnce(t *testing.T) {
+	s := Build(sample(1))
+	one := NewScreen(s, "results/x/latest").Next
+	s.Experiments = append(s.Experiments, s.Experiments[0])
+	if two := NewScreen(s, "results/x/latest").Next; len(one) == 0 || !slices.Equal(one, two) {
+		t.Errorf("of one experiment %q, of two alike %q", one, two)
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -60,7 +61,7 @@ func NewScreen(s Summary, dir string) Screen {
 				more++
 			default:
 				p.Points = append(p.Points, v)
-				if v.Remedy != "" && len(sc.Next) < shownNext {
+				if v.Remedy != "" && len(sc.Next) < shownNext && !slices.Contains(sc.Next, v.Remedy) {
 					sc.Next = append(sc.Next, v.Remedy)
 				}
 			}
