@@ -88,8 +88,9 @@ func kernelsRan(t *testing.T, a *artifact.Artifact) map[string]string {
 }
 
 // TestAccLongKernelsResumed kills lvslab while the director boots the kernel of a run.
-// The state says which, the next apply makes the director as declared and goes on with
-// the runs that are missing, and the result holds together.
+// The state says which; a plan, beside the study and after the kill, says that the study
+// has booted it. The next apply makes the director as declared and goes on with the runs
+// that are missing, and the result holds together.
 func TestAccLongKernelsResumed(t *testing.T) {
 	vmtest.NeedLong(t)
 	s := newSite(t, twoKernels("cutkernels", "198.19.75"))
@@ -98,6 +99,13 @@ func TestAccLongKernelsResumed(t *testing.T) {
 		rows, _ := filepath.Glob(filepath.Join(s.dir, "results", "*", "*.partial", "raw", "*", "renewed.json"))
 		return len(rows) > 0 && s.directorBoots("cutkernels", "debian-12+6.12-cloud-amd64")
 	})
+	const lent = "director.front boots image.new for a run of experiment.kernels"
+	poll(t, time.Minute, "a plan beside the study never says what its director boots", func() bool {
+		return strings.Contains(s.must(0, time.Minute, "plan", "--keep", "lab.hcl").stdout, lent)
+	})
+	poll(t, time.Minute, "the director boots no other kernel any more", func() bool {
+		return s.directorBoots("cutkernels", "debian-12+6.12-cloud-amd64")
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +113,10 @@ func TestAccLongKernelsResumed(t *testing.T) {
 	if !s.directorBoots("cutkernels", "debian-12+6.12-cloud-amd64") {
 		t.Fatalf("the state of a killed run: %s", out)
 	}
-	if r := s.must(0, time.Minute, "plan", "--keep", "lab.hcl"); !strings.Contains(r.stdout, "continuing") || !strings.Contains(r.stdout, "director.front/domain will be replaced") {
+	if r := s.must(0, time.Minute, "plan", "--keep", "lab.hcl"); !strings.Contains(r.stdout, "continuing") || !strings.Contains(r.stdout, lent) || strings.Contains(r.stdout, "will be replaced") {
 		t.Errorf("the plan after the kill: %s", r)
 	}
-	s.must(0, 5*time.Minute, "apply", "--keep", "--auto-approve", "lab.hcl")
+	s.must(0, 5*time.Minute, "apply", "--keep", "lab.hcl") // which needs no approval: nothing of anybody's is replaced
 	a := s.latest("cutkernels")
 	ran := kernelsRan(t, a)
 	if len(a.Runs()) != 8 || len(a.Manifest().Sessions) != 2 || !strings.HasPrefix(ran["new"], "6.12.") || !strings.HasPrefix(ran["old"], "6.1.") {

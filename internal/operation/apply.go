@@ -55,6 +55,10 @@ type applying struct {
 	wanted  []provider.Resource
 	reality reality
 	changes plan.Plan
+	// lent are machines that a study has booted otherwise; beside is what changes
+	// apart from them, changes itself when there are none.
+	lent   []lentMachine
+	beside plan.Plan
 
 	list    trialList
 	todo    []experiment.Trial // trials that this apply carries out
@@ -297,8 +301,10 @@ func (a *applying) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.changes, err = compare(ps, a.wanted, a.reality, a.opts.Choices, a.study.topology)
-	return err
+	if a.changes, err = compare(ps, a.wanted, a.reality, a.opts.Choices, a.study.topology); err != nil {
+		return err
+	}
+	return a.findLent(ps)
 }
 
 // desired returns the resources that are wanted: none when there is nothing to
@@ -313,10 +319,10 @@ func (a *applying) desired() ([]provider.Resource, error) {
 
 // confirm asks when something that exists is to be replaced or deleted.
 func (a *applying) confirm(ctx context.Context) error {
-	if !a.changes.Destructive() || a.opts.AutoApprove {
+	if !a.beside.Destructive() || a.opts.AutoApprove { // what a study itself has booted is nobody's loss
 		return nil
 	}
-	t := a.changes.Totals()
+	t := a.beside.Totals()
 	yes, err := a.opts.Confirm(ctx, fmt.Sprintf("Replace %d and delete %d things that exist?", t.Replace, t.Delete))
 	if errors.Is(err, ErrNoTerminal) {
 		return diag.Fail(err, "The plan replaces or deletes what exists", "Pass --auto-approve.", "%d to replace, %d to delete", t.Replace, t.Delete)

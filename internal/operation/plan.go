@@ -58,15 +58,15 @@ func (a *applying) planText() string {
 	if moves := a.moves(); len(moves) > 0 {
 		b.WriteString("\n" + movesText(moves))
 	}
-	totals := a.changes.Totals()
+	totals := a.beside.Totals()
 	switch {
-	case a.changes.Empty():
+	case a.beside.Empty():
 		b.WriteString("\n")
 	case totals.Update+totals.Replace+totals.Delete+totals.NoOp == 0:
 		b.WriteString("\n" + a.inventory() + "\n")
 	default:
 		b.WriteString("\n")
-		for _, c := range a.changes.Changes {
+		for _, c := range a.beside.Changes {
 			for _, l := range diff.Lines(c) {
 				b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
 			}
@@ -75,7 +75,7 @@ func (a *applying) planText() string {
 			}
 		}
 	}
-	b.WriteString(diff.Summary(totals))
+	b.WriteString(diff.Summary(totals) + a.lentText())
 	if line := a.trialsLine(); line != "" {
 		b.WriteString("\n" + line)
 	}
@@ -227,15 +227,17 @@ func (a *applying) planJSON() (json.RawMessage, error) {
 		Moved     []topo.Rename     `json:"moved,omitempty"`
 		Changes   []change          `json:"changes"`
 		Totals    plan.Totals       `json:"totals"`
-		Pending   int               `json:"pending"`
-		Study     json.RawMessage   `json:"study"`
-		Needs     *demand           `json:"needs,omitempty"`
+		// Lent are machines whose replacement undoes what a run of a study had booted.
+		Lent    []lentMachine   `json:"booted_for_runs,omitempty"`
+		Pending int             `json:"pending"`
+		Study   json.RawMessage `json:"study"`
+		Needs   *demand         `json:"needs,omitempty"`
 		// Planned are the decisions that the model of IPVS is certain of.
 		Planned map[string]map[string]int `json:"planned_decisions,omitempty"`
 		// Ports are the source ports of lvslab's own generator, by experiment and
 		// client address, in order of use.
 		Ports map[string]map[string][]uint16 `json:"source_ports,omitempty"`
-	}{1, a.study.topology.Lab.Name, addresses, a.moves(), changes, a.changes.Totals(), len(a.todo), trials, a.demand(), planned, ports}, "", "  ")
+	}{1, a.study.topology.Lab.Name, addresses, a.moves(), changes, a.changes.Totals(), a.lent, len(a.todo), trials, a.demand(), planned, ports}, "", "  ")
 }
 
 // showOnly makes the plan and shows it, without lock and effect.
