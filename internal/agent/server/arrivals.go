@@ -82,9 +82,7 @@ func (a *arrivals) stop(_ context.Context, ref proto.ArrivalsRef) (proto.Arrival
 
 // arrivalWatch reads packet headers until each source was seen.
 type arrivalWatch struct {
-	socket *os.File
-	stop   func() bool
-	done   chan error
+	packetWatch
 
 	// Written by the reader, read when it has ended.
 	left  map[netip.Addr]bool
@@ -99,36 +97,21 @@ const (
 	arrivalRoom = 8 << 20
 )
 
-// watchArrivals opens a packet socket on all devices. SOCK_DGRAM gives packets from
-// their IP header on, whatever the device is (packet(7)).
+// watchArrivals reads packets from their IP header on, whatever the device is.
 func watchArrivals(life context.Context, spec proto.ArrivalsSpec) (*arrivalWatch, error) {
 	filter, err := arrivalFilter(spec.Protocol, spec.Port)
 	if err != nil {
 		return nil, fail(proto.CodeInvalid, spec.ID, "%v", err)
 	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // nothing comes yet
+	socket, err := openWatch("first packets", unix.SOCK_DGRAM, filter, arrivalRoom)
 	if err != nil {
-		return nil, fmt.Errorf("packet socket: %w", err)
+		return nil, err
 	}
-	prog := make([]unix.SockFilter, len(filter))
-	for i, f := range filter {
-		prog[i] = unix.SockFilter{Code: f.Op, Jt: f.Jt, Jf: f.Jf, K: f.K}
-	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, arrivalRoom) // less room is told by the drops
-	err = errors.Join(
-		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}),
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
-		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: unix.ETH_P_ALL << 8}))
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("watch for first packets: %w", err)
-	}
-	w := &arrivalWatch{socket: os.NewFile(uintptr(fd), "arrivals"), done: make(chan error, 1), left: map[netip.Addr]bool{}}
+	w := &arrivalWatch{packetWatch: socket, left: map[netip.Addr]bool{}}
 	for _, a := range spec.Sources {
 		w.left[a] = true
 	}
-	w.stop = context.AfterFunc(life, func() { _ = w.socket.SetReadDeadline(time.Now()) })
-	go func() { w.done <- w.read() }()
+	w.begin(life, w.read)
 	return w, nil
 }
 
@@ -229,26 +212,12 @@ func stampOf(control []byte) (time.Time, error) {
 // finish ends the watch and returns what it has seen. Packets that wait in the socket
 // are read before: the deadline comes after them.
 func (w *arrivalWatch) finish() (proto.ArrivalsResult, error) {
-	w.stop()
-	_ = w.socket.SetReadDeadline(time.Now().Add(arrivalGrace))
-	err := <-w.done
-	defer w.socket.Close()
-	if err != nil {
-		return proto.ArrivalsResult{}, err
-	}
-	conn, err := w.socket.SyscallConn()
-	if err != nil {
-		return proto.ArrivalsResult{}, err
-	}
-	var stats *unix.TpacketStats
-	var failed error
-	err = conn.Control(func(fd uintptr) {
-		stats, failed = unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS)
-	})
+	err := w.end(arrivalGrace)
+	dropped, failed := w.close(func(int) {})
 	if err := errors.Join(err, failed); err != nil {
 		return proto.ArrivalsResult{}, err
 	}
-	w.found.Dropped = uint64(stats.Drops)
+	w.found.Dropped = dropped
 	return w.found, nil
 }
 

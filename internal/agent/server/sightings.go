@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -39,8 +37,7 @@ func (s *sightings) start(_ context.Context, spec proto.SightingsSpec) (proto.No
 	s.running[spec.ID] = w
 	s.mu.Unlock()
 	if earlier != nil { // of a proof that was killed: nobody will come for it
-		earlier.end()
-		earlier.socket.Close()
+		_, _ = earlier.finish()
 	}
 	return proto.None{}, nil
 }
@@ -62,9 +59,7 @@ const sightingRoom = 4 << 20
 
 // sightingWatch keeps frames of all Ethernet cards.
 type sightingWatch struct {
-	socket *os.File
-	stop   func() bool
-	done   chan error
+	packetWatch
 	wanted [][]byte
 	most   int
 	// devices are the names by index.
@@ -82,32 +77,18 @@ func watchSightings(life context.Context, spec proto.SightingsSpec) (*sightingWa
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // nothing comes yet
+	socket, err := openWatch("sightings", unix.SOCK_RAW, filter, sightingRoom)
 	if err != nil {
-		return nil, fmt.Errorf("packet socket: %w", err)
+		return nil, err
 	}
-	prog := make([]unix.SockFilter, len(filter))
-	for i, f := range filter {
-		prog[i] = unix.SockFilter{Code: f.Op, Jt: f.Jt, Jf: f.Jf, K: f.K}
-	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, sightingRoom) // less room is told by the drops
-	err = errors.Join(
-		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}),
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
-		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL)}))
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("watch for frames: %w", err)
-	}
-	w := &sightingWatch{socket: os.NewFile(uintptr(fd), "sightings"), done: make(chan error, 1), most: spec.Most, devices: map[int]string{}}
+	w := &sightingWatch{packetWatch: socket, most: spec.Most, devices: map[int]string{}}
 	for _, c := range cards {
 		w.devices[c.Index] = c.Name
 	}
 	for _, a := range spec.Addresses {
 		w.wanted = append(w.wanted, a.AsSlice())
 	}
-	w.stop = context.AfterFunc(life, func() { _ = w.socket.SetReadDeadline(time.Now()) })
-	go func() { w.done <- w.read() }()
+	w.begin(life, w.read)
 	return w, nil
 }
 
@@ -205,34 +186,14 @@ func (w *sightingWatch) about(frame []byte) bool {
 	return false
 }
 
-// end stops the reader.
-func (w *sightingWatch) end() error {
-	w.stop()
-	_ = w.socket.SetReadDeadline(time.Now())
-	return <-w.done
-}
-
 // finish ends the watch and returns what it has seen. What the kernel holds is read
 // before: the last frame of a query was there before its answer was.
 func (w *sightingWatch) finish() (proto.SightingsResult, error) {
-	err := w.end()
-	defer w.socket.Close()
-	if err != nil {
-		return proto.SightingsResult{}, err
-	}
-	conn, err := w.socket.SyscallConn()
-	if err != nil {
-		return proto.SightingsResult{}, err
-	}
-	var stats *unix.TpacketStats
-	var failed error
-	err = conn.Control(func(fd uintptr) {
-		w.drain(int(fd))
-		stats, failed = unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS)
-	})
+	err := w.end(0)
+	dropped, failed := w.close(w.drain)
 	if err := errors.Join(err, failed); err != nil {
 		return proto.SightingsResult{}, err
 	}
-	w.found.Dropped += uint64(stats.Drops)
+	w.found.Dropped += dropped
 	return w.found, nil
 }
