@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
-	"github.com/lvslab/lvslab/internal/report"
 	"github.com/lvslab/lvslab/internal/sighting"
 )
 
@@ -126,10 +125,11 @@ func TestAccTunnels(t *testing.T) {
 // seePaths looks at what the proof has seen of the three tunnels, under both services:
 // each hop, the outer header that was asked for, and the answer straight back.
 func seePaths(t *testing.T, result *artifact.Artifact) {
-	record, err := report.PathsOf(result)
+	proofs, err := sighting.ProofsOf(result)
 	if err != nil {
 		t.Fatal(err)
 	}
+	record := proofs.All()
 	if len(record.Paths) != 2*3 || len(record.Dropped) > 0 {
 		t.Errorf("%d paths, want one for each service and backend; frames dropped: %v", len(record.Paths), record.Dropped)
 	}

@@ -55,8 +55,9 @@ func TestResumeAfterAKill(t *testing.T) {
 
 // What was changed after an orderly interruption is made again or refused.
 func TestChangedSinceTheInterruption(t *testing.T) {
-	for name, want := range map[string]int{RawDir + "/01-01-rr/" + QueriesFile: 1, RunsFile: -1, "": 2} {
+	for name, want := range map[string]int{RawDir + "/01-01-rr/" + QueriesFile: 1, RunsFile: -1, PathsFile: -1, "": 2} {
 		w := writeSample(t, t.TempDir())
+		must(t, w.SetPaths([]byte("{}")))
 		dir, err := w.Abandon(Manifest{Study: "s1"}, "test")
 		must(t, err)
 		if name != "" {
@@ -72,5 +73,19 @@ func TestChangedSinceTheInterruption(t *testing.T) {
 		if err != nil || len(u.Whole) != want {
 			t.Errorf("%q: %v, %+v", name, err, u)
 		}
+	}
+}
+
+// What the proofs of earlier sessions have seen is not thrown away unread.
+func TestPathsThatCannotBeRead(t *testing.T) {
+	w := writeSample(t, t.TempDir())
+	must(t, w.SetPaths([]byte(`{"proofs": [`)))
+	must(t, w.Checkpoint(Manifest{Study: "s1"}))
+	if _, err := Unfinish(t.Context(), w.Dir()); !errors.Is(err, ErrCannotContinue) {
+		t.Errorf("%v", err)
+	}
+	must(t, w.SetPaths([]byte(`{"proofs": []}`)))
+	if _, err := Unfinish(t.Context(), w.Dir()); err != nil {
+		t.Errorf("%v", err)
 	}
 }

@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,6 +46,9 @@ func Unfinish(ctx context.Context, dir string) (*Unfinished, error) {
 	}
 	if err := u.sinceInterruption(ctx); err != nil {
 		return nil, err
+	}
+	if data, err := a.ReadFile(PathsFile); err == nil && !json.Valid(data) {
+		return nil, cannotContinue(dir, "%s cannot be read", PathsFile)
 	}
 	rows := map[string]int{}
 	for _, b := range a.ownBackends() {
@@ -100,7 +104,7 @@ func (u *Unfinished) sinceInterruption(ctx context.Context) error {
 		id, raw := strings.CutPrefix(p.Path, RawDir+"/")
 		if id, _, raw = strings.Cut(id, "/"); raw && strings.HasPrefix(p.Path, RawDir+"/") {
 			u.Broken[id] = fmt.Sprintf("%s is %s since the interruption", p.Path, p.Kind)
-		} else if p.Path == RunsFile || p.Path == BackendsFile {
+		} else if p.Path == RunsFile || p.Path == BackendsFile || p.Path == PathsFile {
 			return cannotContinue(u.dir, "%s was changed since the interruption", p.Path)
 		}
 	}

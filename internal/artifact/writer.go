@@ -103,7 +103,7 @@ func (w *Writer) AddInput(name string, data []byte) error {
 // SetPlan stores plan.json.
 func (w *Writer) SetPlan(json []byte) error { return w.write(PlanFile, json) }
 
-// SetPaths stores paths.json, in the place of what an earlier session has seen.
+// SetPaths stores paths.json, in the place of the one that an earlier session has left.
 func (w *Writer) SetPaths(json []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
+	"github.com/lvslab/lvslab/internal/sighting"
 )
 
 // ErrUnfit is the cause when results are not shares of one study.
@@ -30,6 +31,7 @@ type Whole struct {
 	Runs     []artifact.Run
 	Backends []artifact.BackendRow
 	Plan     []byte // plan.json
+	Proofs   sighting.Proofs
 
 	parts []*artifact.Artifact             // in the order of their shares
 	owner map[string]*artifact.Artifact    // run id → the part that has it
@@ -60,6 +62,9 @@ func Join(ctx context.Context, parts []*artifact.Artifact) (*Whole, error) {
 		return nil, err
 	}
 	if err := w.collect(); err != nil {
+		return nil, err
+	}
+	if err := w.proofs(); err != nil {
 		return nil, err
 	}
 	w.manifest()
@@ -144,6 +149,21 @@ func (w *Whole) collect() error {
 	return nil
 }
 
+// proofs gathers those of all parts; each says of which it is.
+func (w *Whole) proofs() error {
+	for _, p := range w.parts {
+		own, err := sighting.ProofsOf(p)
+		if err != nil {
+			return err
+		}
+		for _, one := range own {
+			one.Result = p.Manifest().Run
+			w.Proofs = append(w.Proofs, one)
+		}
+	}
+	return nil
+}
+
 func withHost(r artifact.Run, host string) artifact.Run {
 	factors := map[string]string{artifact.HostFactor: host}
 	for name, v := range r.Factors {
@@ -153,13 +173,22 @@ func withHost(r artifact.Run, host string) artifact.Run {
 	return r
 }
 
-// Write stores inputs, plan, rows and raw data.
+// Write stores inputs, plan, proofs, rows and raw data.
 func (w *Whole) Write(ctx context.Context, out *artifact.Writer) error {
 	if err := each(filepath.Join(w.parts[0].Dir(), artifact.TopologyDir), out.AddInput); err != nil {
 		return err
 	}
 	if err := errors.Join(out.SetPlan(w.Plan), out.SetFactors(w.Factors)); err != nil {
 		return err
+	}
+	if len(w.Proofs) > 0 {
+		data, err := w.Proofs.Encode()
+		if err == nil {
+			err = out.SetPaths(data)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	for _, r := range w.Runs {
 		if err := ctx.Err(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/report"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/internal/verify"
 	"github.com/lvslab/lvslab/internal/verify/studytest"
 )
@@ -67,6 +68,19 @@ func open(t *testing.T, dir string) *artifact.Artifact {
 	return a
 }
 
+// proved gives each share a proof of one path.
+func proved(t *testing.T) func(first, second *studytest.Study) {
+	return func(first, second *studytest.Study) {
+		for _, s := range []*studytest.Study{first, second} {
+			p := sighting.Proof{Shard: s.Manifest.Shard, Host: s.Manifest.Host.Label(), Record: sighting.Record{Paths: []sighting.Path{{Client: "client.c"}}}}
+			var err error
+			if s.Paths, err = (sighting.Proofs{p}).Encode(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // written seals the whole as the corridor does, and returns its directory.
 func written(t *testing.T, w *Whole) string {
 	t.Helper()
@@ -79,7 +93,7 @@ func written(t *testing.T, w *Whole) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Manifest, in.Runs, in.Backends, in.Facts[0].Blocks = w.Manifest, w.Runs, w.Backends, 2
+	in.Manifest, in.Runs, in.Backends, in.Paths, in.Facts[0].Blocks = w.Manifest, w.Runs, w.Backends, w.Proofs, 2
 	in.Manifest.Run = "20000109T000000Z-0000"
 	_, files, err := report.Files(in)
 	if err != nil {
@@ -125,7 +139,7 @@ func TestSharesAreTheWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := sealed(t, s)
-	parts := shares(t)
+	parts := shares(t, proved(t))
 	slices.Reverse(parts)
 	w, err := Join(t.Context(), parts)
 	if err != nil {
@@ -172,6 +186,11 @@ func TestSharesAreTheWhole(t *testing.T) {
 	}
 	if raw == 0 {
 		t.Error("no raw data was compared")
+	}
+	proofs, err := sighting.ProofsOf(got)
+	if err != nil || len(proofs) != 2 || proofs[0].Shard != "1/2" || proofs[0].Result != "20000103T000000Z-0000" || proofs[0].Host != "11111111" ||
+		proofs[1].Shard != "2/2" || proofs[1].Result != "20000104T000000Z-0000" || proofs[1].Host != "22222222" || len(proofs.All().Paths) != 2 {
+		t.Errorf("proofs %+v, %v", proofs, err)
 	}
 	m := got.Manifest()
 	if len(m.Parts) != 2 || m.Parts[0].Shard != "1/2" || m.Parts[0].Manifest != parts[1].Sum() || m.Host != (artifact.Host{}) || m.Lineage != "" || m.Shard != "" || len(m.Sessions) != 2 {
@@ -301,9 +320,12 @@ func TestMergedIsVerified(t *testing.T) {
 		{"part", func(w *Whole) { w.Manifest.Parts[1].Manifest = strings.Repeat("0", 64) }, "parts: parts/2-of-2.json: is not the manifest that was merged"},
 		{"machine of a part", func(w *Whole) { w.Manifest.Parts[1].Host.Cores = 9 }, "parts: parts/2-of-2.json: is of another study, share or machine"},
 		{"raw data", func(w *Whole) { w.owner["01-01-rr"] = fake(t, w.owner["01-01-rr"]) }, "parts: raw/01-01-rr/queries.csv: is not what the part was sealed with"},
+		{"path", func(w *Whole) { w.Proofs[1].Paths = nil }, "parts: paths.json, 20000104T000000Z-0000: is not what the part was sealed with"},
+		{"proof", func(w *Whole) { w.Proofs = w.Proofs[:1] }, "the session made 2 runs, and has no proof"},
+		{"all proofs", func(w *Whole) { w.Proofs = nil }, "parts: paths.json, 20000103T000000Z-0000: is not what the part was sealed with"},
 		{"block", func(w *Whole) { w.Runs = w.Runs[:3]; w.Backends = w.Backends[:9] }, "block 2 has no run of"},
 	} {
-		w, err := Join(t.Context(), shares(t))
+		w, err := Join(t.Context(), shares(t, proved(t)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/lang"
-	"github.com/lvslab/lvslab/internal/report"
+	"github.com/lvslab/lvslab/internal/sighting"
 )
 
 // ConsoleOptions are console's.
@@ -107,7 +107,7 @@ func (a *applying) lastResults() (*lang.Results, error) {
 		a.Events.Emit(NoticeEvent{Text: fmt.Sprintf("The result %s is not at hand or of another topology: what experiments and proofs yield is unknown.", shownPath(dir))})
 		return nil, nil
 	}
-	paths, err := report.PathsOf(r)
+	paths, err := sighting.ProofsOf(r)
 	return results(a.study.topology, r.Runs(), r.Backends(), paths), err
 }
 

@@ -61,7 +61,7 @@ type evaluation struct {
 	problems diag.Diagnostics
 	runs     []artifact.Run
 	rows     []artifact.BackendRow
-	paths    sighting.Record
+	paths    sighting.Proofs
 	exit     Exit
 }
 
@@ -99,24 +99,24 @@ func (a *applying) settle(ctx context.Context, e evaluation, dir, screen string)
 }
 
 // measured returns rows and paths of the result being written, or of the sealed one.
-func measured(w *artifact.Writer, sealed string) ([]artifact.Run, []artifact.BackendRow, sighting.Record, error) {
+func measured(w *artifact.Writer, sealed string) ([]artifact.Run, []artifact.BackendRow, sighting.Proofs, error) {
 	dir := sealed
 	if w != nil {
 		dir = w.Dir()
 	}
 	if dir == "" {
-		return nil, nil, sighting.Record{}, nil
+		return nil, nil, nil, nil
 	}
 	r, err := artifact.OpenStudy(dir)
 	if err != nil {
-		return nil, nil, sighting.Record{}, err
+		return nil, nil, nil, err
 	}
-	paths, err := report.PathsOf(r)
+	paths, err := sighting.ProofsOf(r)
 	return r.Runs(), r.Backends(), paths, err
 }
 
 // results is what experiments and proofs offer to checks and outputs.
-func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow, seen sighting.Record) *lang.Results {
+func results(t *lang.Topology, runs []artifact.Run, rows []artifact.BackendRow, seen sighting.Proofs) *lang.Results {
 	out := &lang.Results{Experiments: map[string]lang.ExperimentResult{}, Paths: pathResults(t, seen)}
 	for _, e := range t.Experiments {
 		var mine []artifact.Run

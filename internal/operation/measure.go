@@ -35,9 +35,6 @@ func (a *applying) measure(ctx context.Context) (Exit, error) {
 	if err != nil {
 		return ExitError, err
 	}
-	if err := a.keepPaths(w); err != nil {
-		return a.interrupted(ctx, w, err)
-	}
 	began := time.Now()
 	a.phase(PhaseRuns, "started", "")
 	for _, e := range a.study.topology.Experiments {

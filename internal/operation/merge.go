@@ -18,7 +18,6 @@ import (
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/merge"
 	"github.com/lvslab/lvslab/internal/report"
-	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/plan/state"
 )
 
@@ -65,7 +64,7 @@ func Merge(ctx context.Context, s *Settings, dirs []string, o MergeOptions) (Exi
 // says why the checks could not be evaluated, which keeps nothing from being merged.
 func (s *Settings) judged(w *merge.Whole) (in report.Input, exit Exit, problem error) {
 	in, problem = report.FromArtifact(w.First())
-	in.Manifest, in.Runs, in.Backends, in.Checks = w.Manifest, w.Runs, w.Backends, nil
+	in.Manifest, in.Runs, in.Backends, in.Paths, in.Checks = w.Manifest, w.Runs, w.Backends, w.Proofs, nil
 	for i, f := range in.Facts {
 		seen := map[int]bool{}
 		for _, r := range w.Runs {
@@ -109,7 +108,7 @@ func (s *Settings) checksOf(w *merge.Whole) (lang.Conclusion, error) {
 	if err != nil {
 		return lang.Conclusion{}, err
 	}
-	c, ds := st.config.Conclude(st.skeleton, st.topology, results(st.topology, w.Runs, w.Backends, sighting.Record{}))
+	c, ds := st.config.Conclude(st.skeleton, st.topology, results(st.topology, w.Runs, w.Backends, w.Proofs))
 	return c, ds.Err()
 }
 

@@ -1,36 +1,71 @@
 package operation
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/lang"
 	"github.com/lvslab/lvslab/internal/sighting"
 )
 
-// keepPaths writes the ways that the proof has seen into the result.
+// keepPaths writes the ways that this session's proof has seen into the result, behind
+// those of the sessions before.
 func (a *applying) keepPaths(w *artifact.Writer) error {
-	data, err := json.MarshalIndent(a.paths, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", artifact.PathsFile, err)
+	var proofs sighting.Proofs
+	if a.unfinished != nil {
+		links := a.unfinished.Links()
+		var err error
+		if proofs, err = sighting.ProofsOf(links[len(links)-1]); err != nil {
+			return err
+		}
 	}
-	return w.SetPaths(append(data, '\n'))
+	data, err := append(proofs, sighting.Proof{
+		Session: a.Started.UTC().Truncate(time.Microsecond), Shard: a.opts.Shard.String(), Host: a.hostFacts().Label(), Record: a.paths,
+	}).Encode()
+	if err != nil {
+		return err
+	}
+	return w.SetPaths(data)
 }
 
 // pathResults are the paths of each service for checks and outputs. A service that
 // has none was not proved.
-func pathResults(t *lang.Topology, seen sighting.Record) map[string][]lang.PathResult {
+func pathResults(t *lang.Topology, seen sighting.Proofs) map[string][]lang.PathResult {
 	out := map[string][]lang.PathResult{}
 	for _, svc := range t.Services {
-		for _, p := range seen.Paths {
+		for _, p := range seen.All().Paths {
 			if p.Service == svc.Noun.String() {
-				out[svc.Noun.Name()] = append(out[svc.Noun.Name()], pathResult(p))
+				out[svc.Noun.Name()] = withPath(out[svc.Noun.Name()], pathResult(p))
 			}
 		}
 	}
 	return out
+}
+
+// withPath adds a path to those of one service. That of an earlier proof, with the same
+// client, VIP and backend, is joined with it: what a check says must not depend on how
+// many sessions or machines made the runs. Each of the two counts: what must be true of
+// a path is true when it was of both, and a defect is one when either had it.
+func withPath(list []lang.PathResult, p lang.PathResult) []lang.PathResult {
+	i := slices.IndexFunc(list, func(o lang.PathResult) bool { return o.Client == p.Client && o.VIP == p.VIP && o.Backend == p.Backend })
+	if i < 0 {
+		return append(list, p)
+	}
+	both := &list[i]
+	if !both.Whole && p.Whole { // what was around the query is told by the one that was followed
+		p, *both = *both, p
+	}
+	both.Whole = both.Whole && p.Whole
+	both.StraightBack = both.StraightBack && p.StraightBack
+	both.Fragmented = both.Fragmented || p.Fragmented
+	for _, d := range p.Defects {
+		if !slices.Contains(both.Defects, d) {
+			both.Defects = append(both.Defects, d)
+		}
+	}
+	return list
 }
 
 func pathResult(p sighting.Path) lang.PathResult {

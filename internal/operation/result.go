@@ -41,7 +41,10 @@ func (a *applying) openResult(ctx context.Context) (*artifact.Writer, error) {
 	}
 	a.sessions = append(a.sessions, a.session(ctx, m))
 	m.Sessions = a.sessions
-	return w, w.Checkpoint(m)
+	if err := w.Checkpoint(m); err != nil {
+		return w, err
+	}
+	return w, a.keepPaths(w)
 }
 
 // addInputs stores the topology as it was read, the variables and the plan.

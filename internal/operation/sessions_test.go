@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/experiment"
 	"github.com/lvslab/lvslab/internal/hypervisor"
+	"github.com/lvslab/lvslab/internal/sighting"
 	"github.com/lvslab/lvslab/internal/verify"
 	"github.com/lvslab/lvslab/plan/state"
 )
@@ -77,6 +79,7 @@ func memory(t *testing.T) string {
 // open opens the result, and makes the first n of the runs that are to be made.
 func (a *applying) open(t *testing.T, n int) *artifact.Writer {
 	t.Helper()
+	a.paths = sighting.Record{Paths: []sighting.Path{{Service: "service.dns", Client: "client.c", VIP: netip.MustParseAddr("198.18.0.101"), Backend: "backend.ns[0]"}}}
 	w, err := a.openResult(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -135,13 +138,20 @@ func sound(t *testing.T, dir string) *artifact.Artifact {
 		t.Fatal(err)
 	}
 	for _, c := range report.Checks {
-		if slices.Contains([]string{"files", "plan", "parents", "answers"}, c.Name) && len(c.Problems) > 0 {
+		if slices.Contains([]string{"files", "plan", "parents", "paths", "answers"}, c.Name) && len(c.Problems) > 0 {
 			t.Errorf("%s: %s: %v", dir, c.Name, c.Problems)
 		}
 	}
 	r, err := artifact.OpenStudy(dir)
 	if err != nil || !r.Sealed() {
 		t.Fatalf("%s: sealed %v, %v", dir, r.Sealed(), err)
+	}
+	sessions := 0
+	for _, link := range r.Links() {
+		sessions += len(link.Manifest().Sessions)
+	}
+	if p, err := sighting.ProofsOf(r); err != nil || len(p) != sessions || len(p.All().Paths) != sessions {
+		t.Errorf("%s: %d sessions, and proofs %+v, %v", dir, sessions, p, err)
 	}
 	return r
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/diag"
 	"github.com/lvslab/lvslab/internal/experiment"
+	"github.com/lvslab/lvslab/internal/sighting"
 )
 
 // Every block belongs to one share, and a share has blocks unless there are fewer
@@ -109,6 +110,15 @@ func TestSharesMerged(t *testing.T) {
 	}
 	if text, err := os.ReadFile(junit); err != nil || !strings.Contains(string(text), "<testsuite") {
 		t.Errorf("junit: %s, %v", text, err)
+	}
+	proofs, err := sighting.ProofsOf(got)
+	if err != nil || len(proofs) != 2 {
+		t.Fatalf("proofs %+v, %v", proofs, err)
+	}
+	for i, p := range proofs {
+		if s := got.Manifest().Sessions[i]; p.Shard != fmt.Sprintf("%d/2", i+1) || p.Result != filepath.Base(dirs[i]) || !p.Session.Equal(s.StartedAt) || p.Host != s.Host.Label() {
+			t.Errorf("proof %+v of session %+v", p, s)
+		}
 	}
 	if done, _ := sitting(t, results, 3); len(done.todo) != 0 || done.result == "" {
 		t.Errorf("the study is not complete: %s", done.trialsLine())

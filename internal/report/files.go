@@ -51,7 +51,7 @@ func Files(in Input) (Summary, map[string][]byte, error) {
 func FromArtifact(a *artifact.Artifact) (Input, error) {
 	in := Input{Manifest: a.Manifest(), Runs: a.Runs(), Backends: a.Backends()}
 	var err error
-	if in.Paths, err = PathsOf(a); err != nil {
+	if in.Paths, err = sighting.ProofsOf(a); err != nil {
 		return Input{}, err
 	}
 	data, err := a.ReadFile(artifact.SummaryJSONFile)
@@ -76,23 +76,6 @@ func FromArtifact(a *artifact.Artifact) (Input, error) {
 		in.Facts = append(in.Facts, e.Facts)
 	}
 	return in, nil
-}
-
-// PathsOf reads paths.json; a result without the file has no paths.
-func PathsOf(a *artifact.Artifact) (sighting.Record, error) {
-	var r sighting.Record
-	data, err := a.ReadFile(artifact.PathsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
-	if err != nil {
-		return r, diag.Fail(err, "The paths of a result cannot be read", "Compare its SHA-256 with the one in manifest.json.",
-			"%s of %s is not what lvslab writes", artifact.PathsFile, a.Dir())
-	}
-	return r, nil
 }
 
 // factsFromRows is what a partial result without a summary still tells.

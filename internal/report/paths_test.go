@@ -19,12 +19,12 @@ import (
 func TestPathsStandInTheMethods(t *testing.T) {
 	in := sample(20)
 	four, six := netip.MustParseAddr("198.18.0.10"), netip.MustParseAddr("fd00::10")
-	in.Paths = sighting.Record{Paths: []sighting.Path{
+	in.Paths = sighting.Proofs{{Record: sighting.Record{Paths: []sighting.Path{
 		{Forward: "tunnel", Tunnel: "gre", OuterSource: four, Whole: true, StraightBack: true},
 		{Forward: "tunnel", Tunnel: "gre", OuterSource: six, Whole: true, StraightBack: true},
-		{Forward: "direct"}, {Forward: "masquerade", Whole: true},
-	}}
-	const want = "| paths of the proof | 3 of 4 were followed from card to card, 1 in gre, 1 in gre over IPv6, 2 without an outer header; 2 of 3 answers went straight back |"
+		{Forward: "direct"}}}}, {Record: sighting.Record{Paths: []sighting.Path{{Forward: "masquerade", Whole: true}}}},
+	}
+	const want = "| paths of the proof | in 2 proofs, 3 of 4 were followed from card to card, 1 in gre, 1 in gre over IPv6, 2 without an outer header; 2 of 3 answers went straight back |"
 	s, files, err := Files(in)
 	must(t, err)
 	if text := string(files[artifact.SummaryMDFile]); !strings.Contains(text, want) {
@@ -33,7 +33,7 @@ func TestPathsStandInTheMethods(t *testing.T) {
 	w, err := artifact.Create(t.TempDir(), "lvs-tun-dns", "20261202T100000Z-ab12", nil)
 	must(t, err)
 	must(t, w.SetFactors([]string{"scheduler"}))
-	must(t, w.SetPaths([]byte(`{"paths": [{"vip": "198.18.0.101", "forward": "direct", "whole": true, "straight_back": true}]}`)))
+	must(t, w.SetPaths([]byte(`{"proofs": [{"session": "2026-12-02T10:00:00Z", "paths": [{"vip": "198.18.0.101", "forward": "direct", "whole": true, "straight_back": true}]}]}`)))
 	dir, err := w.Finalise(context.Background(), in.Manifest, files)
 	must(t, err)
 	a, err := artifact.Open(dir)

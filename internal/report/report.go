@@ -32,7 +32,7 @@ type Input struct {
 	Runs        []artifact.Run
 	Backends    []artifact.BackendRow
 	Checks      []Check
-	Paths       sighting.Record // of the proof; without paths nothing is said of them
+	Paths       sighting.Proofs // without paths nothing is said of them
 }
 
 // Summary is summary.json: the whole answer as data.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/sighting"
 )
 
 // checkMerged holds a merged result against the manifests of its parts: that no block
@@ -45,6 +46,7 @@ func checkMerged(a *artifact.Artifact) Check {
 		}
 		parts[share] = part
 	}
+	proofsOfParts(&c, a, parts)
 	for _, r := range a.Runs() {
 		part, known := partOf(parts, r.Block)
 		if !known {
@@ -56,6 +58,31 @@ func checkMerged(a *artifact.Artifact) Check {
 		compareRaw(&c, m.Files, part.Files, artifact.RawDir+"/"+r.RunID+"/")
 	}
 	return c
+}
+
+// proofsOfParts compares the proofs with the files that the parts were sealed with.
+func proofsOfParts(c *Check, a *artifact.Artifact, parts map[artifact.Share]artifact.Manifest) {
+	proofs, err := sighting.ProofsOf(a)
+	if err != nil {
+		return // said of the paths
+	}
+	of := map[string]sighting.Proofs{}
+	for _, p := range proofs {
+		part := p.Result
+		p.Result = ""
+		of[part] = append(of[part], p)
+	}
+	for _, m := range parts {
+		want, there := m.Files[artifact.PathsFile]
+		if !there && len(of[m.Run]) == 0 {
+			continue
+		}
+		c.Compared++
+		data, err := of[m.Run].Encode()
+		if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != want {
+			c.fail(artifact.PathsFile, m.Run, "is not what the part was sealed with")
+		}
+	}
 }
 
 // partOf returns the part whose share has a block.

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/netip"
@@ -11,36 +10,76 @@ import (
 	"github.com/lvslab/lvslab/internal/sighting"
 )
 
-// checkPaths examines paths.json: what it says of each path must follow from the
-// path's hops, and no path may have a defect by which the proof would have failed.
+// checkPaths examines paths.json of a result and its parents: each session that made
+// runs has a proof, what a proof says of each path must follow from the path's hops, and
+// no path may have a defect by which the proof would have failed.
 func checkPaths(a *artifact.Artifact) (c Check, there bool, err error) {
-	c = Check{Name: "paths", What: "the paths of the proof against their hops", Unit: "paths"}
-	data, err := a.ReadFile(artifact.PathsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, false, nil
+	c = Check{Name: "paths", What: "the paths of each session's proof against their hops", Unit: "paths"}
+	for _, link := range a.Links() {
+		data, err := link.ReadFile(artifact.PathsFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // of a version that did not look
+		}
+		if err != nil {
+			return c, false, err
+		}
+		there = true
+		file := artifact.PathsFile
+		if link.Dir() != a.Dir() {
+			file = beside(link, file)
+		}
+		proofs, err := sighting.ParseProofs(data)
+		if err != nil {
+			c.fail(file, "", "cannot be read: %v", err)
+			continue
+		}
+		ofSessions(&c, file, proofs, link.Manifest())
+		for _, proof := range proofs {
+			for _, p := range proof.Paths {
+				c.Compared++
+				path{&c, file, p, p.Client + " → " + p.Backend + " under " + p.VIP.String()}.check()
+			}
+		}
 	}
-	if err != nil {
-		return c, false, err
+	return c, there, nil
+}
+
+// ofSessions compares whose the proofs are with the sessions of the manifest.
+func ofSessions(c *Check, file string, proofs sighting.Proofs, m artifact.Manifest) {
+	shares := map[string]string{"": m.Shard}
+	for _, p := range m.Parts {
+		shares[p.Result] = p.Shard
 	}
-	var record sighting.Record
-	if err := json.Unmarshal(data, &record); err != nil {
-		c.fail(artifact.PathsFile, "", "cannot be read: %v", err)
-		return c, true, nil
+	seen := map[int]int{}
+	for _, p := range proofs {
+		row := p.Session.Format(artifact.TimeFormat)
+		i := slices.IndexFunc(m.Sessions, func(s artifact.Session) bool { return s.StartedAt.Equal(p.Session) && s.Result == p.Result })
+		if i < 0 {
+			c.fail(file, row, "is of no session in %s", artifact.ManifestFile)
+			continue
+		}
+		if seen[i]++; seen[i] > 1 {
+			c.fail(file, row, "the session has another proof")
+		}
+		if host := m.Sessions[i].Host.Label(); p.Host != host || p.Shard != shares[p.Result] {
+			c.fail(file, row, "is of host %q and share %q, the session is of host %q and share %q", p.Host, p.Shard, host, shares[p.Result])
+		}
 	}
-	c.Compared = len(record.Paths)
-	for _, p := range record.Paths {
-		path{&c, p, p.Client + " → " + p.Backend + " under " + p.VIP.String()}.check()
+	for i, s := range m.Sessions {
+		if s.Runs > 0 && seen[i] == 0 {
+			c.fail(file, s.StartedAt.Format(artifact.TimeFormat), "the session made %d runs, and has no proof", s.Runs)
+		}
 	}
-	return c, true, nil
 }
 
 type path struct {
-	c *Check
+	c    *Check
+	file string
 	sighting.Path
 	row string
 }
 
-func (p path) fail(format string, args ...any) { p.c.fail(artifact.PathsFile, p.row, format, args...) }
+func (p path) fail(format string, args ...any) { p.c.fail(p.file, p.row, format, args...) }
 
 func (p path) check() {
 	for _, d := range p.Broken() {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
 	"github.com/lvslab/lvslab/internal/sighting"
@@ -31,6 +32,9 @@ func seenPaths(t *testing.T) sighting.Record {
 	return r
 }
 
+// session is when the one that made runs began; a later one was killed before its proof.
+var session = time.Date(2026, 12, 2, 10, 0, 0, 123456000, time.UTC)
+
 func withPaths(t *testing.T, data []byte) *artifact.Artifact {
 	t.Helper()
 	w, err := artifact.Create(t.TempDir(), "lab", "20000101T000000Z-0000", nil)
@@ -40,7 +44,8 @@ func withPaths(t *testing.T, data []byte) *artifact.Artifact {
 		must(t, w.SetPaths([]byte("of an earlier session")))
 		must(t, w.SetPaths(data))
 	}
-	dir, err := w.Finalise(context.Background(), artifact.Manifest{}, nil)
+	sessions := []artifact.Session{{StartedAt: session, Runs: 1}, {StartedAt: session.Add(time.Hour)}}
+	dir, err := w.Finalise(context.Background(), artifact.Manifest{Sessions: sessions}, nil)
 	must(t, err)
 	a, err := artifact.Open(dir)
 	must(t, err)
@@ -76,7 +81,7 @@ func TestPathsFollowFromTheirHops(t *testing.T) {
 	} {
 		r := seenPaths(t)
 		c.change(&r.Paths[0])
-		data, err := json.Marshal(r)
+		data, err := sighting.Proofs{{Session: session, Host: "unknown", Record: r}}.Encode()
 		must(t, err)
 		check, there, err := checkPaths(withPaths(t, data))
 		if !there || err != nil || check.Compared != 3 {
@@ -90,5 +95,39 @@ func TestPathsFollowFromTheirHops(t *testing.T) {
 	}
 	if check, _, err := checkPaths(withPaths(t, []byte("{"))); err != nil || len(check.Problems) != 1 {
 		t.Errorf("a broken file: %+v, %v", check, err)
+	}
+}
+
+// Every session that made runs has one proof, and that says whose it is.
+func TestProofsAreOfSessions(t *testing.T) {
+	good := sighting.Proof{Session: session, Host: "unknown", Record: seenPaths(t)}
+	changed := func(change func(*sighting.Proof)) sighting.Proofs {
+		p := good
+		change(&p)
+		return sighting.Proofs{p}
+	}
+	second := good
+	second.Session = session.Add(time.Hour)
+	for name, c := range map[string]struct {
+		proofs sighting.Proofs
+		want   string
+	}{
+		"one":             {sighting.Proofs{good}, ""},
+		"without runs":    {sighting.Proofs{good, second}, ""},
+		"none":            {nil, "paths.json, 2026-12-02T10:00:00.123456Z: the session made 1 runs, and has no proof"},
+		"of another time": {changed(func(p *sighting.Proof) { p.Session = p.Session.Add(time.Microsecond) }), "is of no session"},
+		"of a part":       {changed(func(p *sighting.Proof) { p.Result = "other" }), "is of no session"},
+		"of another host": {changed(func(p *sighting.Proof) { p.Host = "12345678" }), `is of host "12345678" and share ""`},
+		"of a share":      {changed(func(p *sighting.Proof) { p.Shard = "1/2" }), `and share "1/2", the session is of host "unknown" and share ""`},
+		"twice":           {sighting.Proofs{good, good}, "has another proof"},
+	} {
+		data, err := c.proofs.Encode()
+		must(t, err)
+		check, _, err := checkPaths(withPaths(t, data))
+		must(t, err)
+		got := all(Report{Checks: []Check{check}})
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: want %q in\n%s", name, c.want, got)
+		}
 	}
 }

@@ -29,6 +29,7 @@ type Study struct {
 	Rows     []artifact.BackendRow
 	Raw      map[string][]byte // raw/<run>/<file> → content
 	Plan     []byte
+	Paths    []byte // paths.json, nil = without the file
 	Topology string
 	Manifest artifact.Manifest
 	Blocks   int
@@ -169,6 +170,11 @@ func (s *Study) write(w *artifact.Writer) error {
 	}
 	if err := w.SetPlan(s.Plan); err != nil {
 		return err
+	}
+	if s.Paths != nil {
+		if err := w.SetPaths(s.Paths); err != nil {
+			return err
+		}
 	}
 	if err := w.SetFactors([]string{"scheduler"}); err != nil {
 		return err
