@@ -30,6 +30,7 @@ func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 		return proto.QueryAnswer{Refused: true, LocalPort: f.port}, nil
 	}
 	b := f.backendOf(f.serviceAt(q.Server).Destinations[i].Address)
+	f.sightQuery(m, f.port, q.Server, b)
 	switch f.broken[b] {
 	case "no receiver":
 		return proto.QueryAnswer{Refused: true, LocalPort: f.port}, nil
@@ -64,7 +65,6 @@ func (f *fakeLab) query(n addr.Noun, q proto.QuerySpec) (any, error) {
 	case "refuses":
 		a.Rcode = "REFUSED"
 	}
-	f.sightQuery(m, f.port, q.Server, b)
 	return a, nil
 }
 

@@ -20,6 +20,7 @@ type fakeSightings struct {
 	detour  string    // what is wrong with the way
 	at      addr.Noun // the backend whose way it is
 	dropped uint64    // of the director
+	lost    bool      // what is sent from now on arrives nowhere
 }
 
 func (f *fakeLab) sightingsStart(n addr.Noun) {
@@ -53,6 +54,9 @@ func (f *fakeLab) sight(from, to addr.Noun, parts ...gopacket.SerializableLayer)
 		f.t.Error(err)
 	}
 	for _, n := range []addr.Noun{from, to} {
+		if f.sightings.lost && n == to {
+			continue
+		}
 		if r := f.sightings.running[n]; r != nil {
 			f.clock = f.clock.Add(time.Microsecond)
 			r.Frames = append(r.Frames, proto.Sighting{Device: f.layout.Machines[n].NICs[0].Device, Out: n == from,
@@ -65,7 +69,7 @@ func header(protocol layers.IPProtocol, from, to netip.Addr, ttl uint8) *layers.
 	return &layers.IPv4{Version: 4, TTL: ttl, Protocol: protocol, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
 }
 
-// sightQuery shows the way of a query that is answered.
+// sightQuery shows the way of a query that is scheduled, as far as it comes.
 func (f *fakeLab) sightQuery(client lang.Machine, port uint16, vip netip.Addr, backend addr.Noun) {
 	svc := f.top.Services[0]
 	m, _ := f.top.Machine(backend)
@@ -97,8 +101,18 @@ func (f *fakeLab) sightQuery(client lang.Machine, port uint16, vip netip.Addr, b
 	case "fragments":
 		outer.Flags = layers.IPv4MoreFragments
 	}
+	broken := f.broken[backend]
 	f.sight(client.Noun, svc.Director, up(64)...)
+	f.sightings.lost = broken == "filtered"
 	f.sight(svc.Director, backend, tunnelled...)
+	f.sightings.lost = broken == "lost on return"
+	defer func() { f.sightings.lost = false }()
+	switch broken {
+	case "filtered", "no receiver", "rp_filter", "no vip", "not listening":
+		return
+	case "own source":
+		answer[0] = header(layers.IPProtocolUDP, m.Address(), client.Address(), 64)
+	}
 	if detour == "too big" {
 		f.sight(backend, svc.Director, header(layers.IPProtocolICMPv4, m.Address(), d.Address(), 64),
 			&layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(3, 4)}, outer, up(63)[0], up(63)[1], up(63)[2])

@@ -75,7 +75,7 @@ func Prove(ctx context.Context, lab *Lab, service addr.Noun) (Proof, error) {
 	if watched := <-seen; err == nil {
 		err = cmp.Or(watched, pathFailure(p.proof.Seen))
 	}
-	return p.proof, err
+	return p.proof, p.withSight(err)
 }
 
 type prover struct {
@@ -86,6 +86,8 @@ type prover struct {
 	stale bool               // a query has moved the scheduler on, and is not used
 
 	queries []sighting.Asked // that were answered: one for each witness
+	missed  *sighting.Asked  // the one that was not, or not as it should be; nil = none
+	sight   sighting.Path    // how far that one came
 }
 
 func newProver(lab *Lab, service addr.Noun) (*prover, error) {
@@ -235,9 +237,11 @@ func (p *prover) neighbours(ctx context.Context, order []int) error {
 			if err := p.lab.send(ctx, c.noun, &b); err != nil && !answered(err) {
 				return err
 			} else if err != nil {
+				p.miss(c, vip, p.cast.service.RealServers[0])
 				return vipSilent(c, vip, p.cast.director.noun, err)
 			}
 			if mac := entry.Value().MAC; mac != want.mac {
+				p.miss(c, vip, p.cast.service.RealServers[0])
 				return vipStolen(c, want, mac, p.cast)
 			}
 		}
@@ -278,7 +282,9 @@ func (p *prover) walk(ctx context.Context, c part, vip netip.Addr, order []int) 
 		if portTwice(answers) {
 			continue
 		}
-		if err := p.diagnose(ctx, c, vip, order[at%len(order)]); err != nil {
+		server := order[at%len(order)]
+		if err := p.diagnose(ctx, c, vip, server); err != nil {
+			p.miss(c, vip, p.cast.service.RealServers[server])
 			return err
 		}
 		// Alone the backend answers: something passed by, begin again.

@@ -2,8 +2,10 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/lvslab/lvslab/internal/addr"
 	"github.com/lvslab/lvslab/internal/agent/client"
@@ -72,6 +74,17 @@ func (p *prover) clientAddresses(c part, vip netip.Addr) []netip.Addr {
 
 // asked notes a query that the backend has answered, and the way that it was to go.
 func (p *prover) asked(c part, vip netip.Addr, rs lang.RealServer, port uint16) {
+	p.queries = append(p.queries, p.meant(c, vip, rs, port))
+}
+
+// miss notes the client's last query to the VIP, which did not come back as it should.
+func (p *prover) miss(c part, vip netip.Addr, rs lang.RealServer) {
+	a := p.meant(c, vip, rs, 0)
+	p.missed = &a
+}
+
+// meant is the way that a query from a port was to go.
+func (p *prover) meant(c part, vip netip.Addr, rs lang.RealServer, port uint16) sighting.Asked {
 	svc := p.cast.service
 	a := sighting.Asked{Service: svc.Noun, Client: c.noun, Director: svc.Director, Backend: rs.Backend,
 		ClientPort: port, ClientAddresses: p.clientAddresses(c, vip), VIP: vip, Port: svc.Port,
@@ -81,7 +94,7 @@ func (p *prover) asked(c part, vip netip.Addr, rs lang.RealServer, port uint16) 
 			a.Tunnel, a.OuterSource, a.OuterDestination = t.Type, t.Remote, t.Local
 		}
 	}
-	p.queries = append(p.queries, a)
+	return a
 }
 
 // collect ends the watches and joins what was seen.
@@ -112,6 +125,10 @@ func (p *prover) collect(ctx context.Context) (sighting.Record, error) {
 	for _, q := range p.queries {
 		record.Paths = append(record.Paths, seen.Path(q))
 	}
+	if p.missed != nil {
+		p.missed.ClientPort = seen.LastPort(*p.missed)
+		p.sight = seen.Path(*p.missed)
+	}
 	for n, lost := range dropped {
 		if record.Dropped == nil {
 			record.Dropped = map[string]uint64{}
@@ -140,6 +157,24 @@ func (p *prover) guePorts() []uint16 {
 		}
 	}
 	return out
+}
+
+// withSight adds to the cause of a failed proof what the machines saw of the query that
+// failed it: the counters say why, the frames say where.
+func (p *prover) withSight(err error) error {
+	f, ok := errors.AsType[*diag.Failure](err)
+	if !ok || p.missed == nil || p.sight.Client == "" {
+		return err
+	}
+	text, ended := strings.CutSuffix(f.Diagnostic.Detail, ".")
+	if last := p.sight.Last(); last != "" {
+		text += ". " + last
+	}
+	if ended {
+		text += "."
+	}
+	f.Diagnostic.Detail = text
+	return err
 }
 
 // pathFailure is the first defect of the paths by which a proof fails, nil without one.

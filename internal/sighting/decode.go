@@ -28,6 +28,10 @@ type Packet struct {
 	// off or is in another fragment.
 	Transport            string
 	SourcePort, DestPort uint16
+	// Token tells a query from others, whatever is written over its addresses and
+	// ports: over UDP the id and the question of DNS, over TCP the sequence number of
+	// the first segment. "" where it was cut off, and of everything else.
+	Token string
 	// TooBig is an ICMP message that a packet did not fit (RFC 792, RFC 1191: type 3
 	// code 4; RFC 4443: type 2); About is the packet it speaks of.
 	TooBig bool
@@ -162,9 +166,7 @@ func (d decoder) payload(protocol byte, b []byte) {
 	case protoUDP:
 		d.udp(b)
 	case protoTCP:
-		if len(b) >= 4 {
-			d.p.Transport, d.p.SourcePort, d.p.DestPort = "tcp", binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
-		}
+		d.tcp(b)
 	case protoICMP:
 		d.icmp(b)
 	case protoICMP6:
@@ -211,17 +213,43 @@ func (d decoder) gre(b []byte) {
 	}
 }
 
+func (d decoder) tcp(b []byte) {
+	if len(b) < 4 {
+		return
+	}
+	d.p.Transport, d.p.SourcePort, d.p.DestPort = "tcp", binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
+	const syn, ack = 0x02, 0x10
+	if len(b) > 13 && b[13]&(syn|ack) == syn {
+		d.p.Token = string(b[4:8])
+	}
+}
+
 func (d decoder) udp(b []byte) {
 	if len(b) < 8 {
 		return
 	}
 	source, dest := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
+	if size := int(binary.BigEndian.Uint16(b[4:])); size >= 8 && size < len(b) {
+		b = b[:size] // what is behind fills up the frame
+	}
 	for _, port := range d.guePorts {
 		if port == dest && d.gue(b[8:]) {
 			return
 		}
 	}
-	d.p.Transport, d.p.SourcePort, d.p.DestPort = "udp", source, dest
+	d.p.Transport, d.p.SourcePort, d.p.DestPort, d.p.Token = "udp", source, dest, question(b[8:])
+}
+
+// question is the id of a DNS message (RFC 1035, 4.1.1) with its first question as it
+// stands there, "" when that is not all there.
+func question(b []byte) string {
+	const header, typeAndClass = 12, 4
+	for at := header; at < len(b); at += 1 + int(b[at]) {
+		if end := at + 1 + typeAndClass; b[at] == 0 && end <= len(b) {
+			return string(b[:2]) + string(b[header:end])
+		}
+	}
+	return ""
 }
 
 // gue reads the header of draft-ietf-intarea-gue, 3 and 4: version 0 has a length in

@@ -82,6 +82,83 @@ func TestPathsOfRealCaptures(t *testing.T) {
 	}
 }
 
+// A router that masquerades may write other ports over those of the clients, and two
+// clients may have drawn the same one: each path is whole and has its own frames only.
+func TestPathsThroughOtherPorts(t *testing.T) {
+	for _, equal := range []bool{false, true} {
+		c := load(t, "behind-nat")
+		out := netip.MustParseAddr("198.19.40.1")
+		want := map[uint16]uint16{c.Queries[0].ClientPort: 1024, c.Queries[1].ClientPort: 1025}
+		old := c.Queries[1].ClientPort
+		if equal { // the first one keeps its port
+			want[c.Queries[0].ClientPort] = c.Queries[0].ClientPort
+			c.Queries[1].ClientPort = c.Queries[0].ClientPort
+		}
+		for i := range c.Frames {
+			f := &c.Frames[i]
+			p, ok := Decode(f.Bytes, nil)
+			if !ok || p.Transport != "udp" {
+				continue
+			}
+			ports := f.Bytes[14+20*len(p.Headers):]
+			for _, e := range []struct {
+				end netip.AddrPort
+				at  []byte
+			}{{p.Source(), ports}, {p.Destination(), ports[2:]}} {
+				if to := want[e.end.Port()]; to != 0 && e.end.Addr() == out {
+					binary.BigEndian.PutUint16(e.at, to)
+				} else if e.end.Port() == old {
+					binary.BigEndian.PutUint16(e.at, c.Queries[1].ClientPort)
+				}
+			}
+		}
+		for i, q := range c.Queries {
+			p := c.path(i)
+			if !p.Whole || !p.StraightBack || len(p.Defects) > 0 || len(p.Hops) != 10 || p.Hops[0].SourcePort != q.ClientPort || p.Hops[4].SourcePort == 0 {
+				t.Errorf("equal ports %v, query %d:\n%s", equal, i, text(p))
+				continue
+			}
+			for hop, port := range map[int]uint16{2: p.Hops[2].SourcePort, 6: p.Hops[6].DestPort} {
+				if i == 1 && port != 1025 || i == 0 && port != map[bool]uint16{false: 1024, true: q.ClientPort}[equal] {
+					t.Errorf("equal ports %v, query %d: hop %d has port %d", equal, i, hop, port)
+				}
+			}
+		}
+	}
+}
+
+// The token of a query that is cut off is not taken for one.
+func TestTokens(t *testing.T) {
+	var udp, tcp int
+	for _, name := range []string{"behind-nat", "tcp"} {
+		c := load(t, name)
+		for _, f := range c.Frames {
+			p, ok := Decode(f.Bytes, nil)
+			if !ok || p.Token == "" {
+				continue
+			}
+			if p.Transport == "tcp" {
+				tcp++
+				if len(p.Token) != 4 {
+					t.Errorf("token %x", p.Token)
+				}
+				continue
+			}
+			udp++
+			if !strings.HasSuffix(p.Token, "\x02id\x06server\x00\x00\x10\x00\x03") {
+				t.Errorf("token %q", p.Token)
+			}
+			end := 14 + 20*len(p.Headers) + 8 + 12 + len(p.Token) - 2
+			if cut, _ := Decode(f.Bytes[:end-1], nil); cut.Token != "" || cut.SourcePort == 0 {
+				t.Errorf("cut off: %+v", cut)
+			}
+		}
+	}
+	if udp == 0 || tcp == 0 {
+		t.Errorf("%d tokens over UDP, %d over TCP", udp, tcp)
+	}
+}
+
 // TestFollowsNoClock: the machines' clocks may be hours apart.
 func TestFollowsNoClock(t *testing.T) {
 	c := load(t, "tunnels")

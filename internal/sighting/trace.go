@@ -20,7 +20,7 @@ type Card struct {
 type Asked struct {
 	Service, Client, Director, Backend addr.Noun
 	// ClientPort is the query's source port; ClientAddresses are the client's own
-	// address and those in whose place others see it.
+	// address, and then those in whose place others see it.
 	ClientPort      uint16
 	ClientAddresses []netip.Addr
 	VIP             netip.Addr
@@ -33,6 +33,10 @@ type Asked struct {
 	// the director to the backend; "" without one.
 	Tunnel                        string
 	OuterSource, OuterDestination netip.Addr
+
+	// ends are the addresses and ports that the client was seen with, once they are
+	// known; nil = its port under each of its addresses.
+	ends []netip.AddrPort
 }
 
 // Seen is everything that the machines saw of some queries.
@@ -101,14 +105,51 @@ func (a Asked) leg(p *Packet) string {
 	}
 	from, to := p.Source(), p.Destination()
 	switch {
-	case from.Port() == a.ClientPort && slices.Contains(a.ClientAddresses, from.Addr()) &&
-		(to == netip.AddrPortFrom(a.VIP, a.Port) || to == a.Real):
+	case a.isClient(from) && (to == netip.AddrPortFrom(a.VIP, a.Port) || to == a.Real):
 		return Query
-	case to.Port() == a.ClientPort && slices.Contains(a.ClientAddresses, to.Addr()) &&
-		(from.Port() == a.Port || from.Port() == a.Real.Port()):
+	case a.isClient(to) && (from.Port() == a.Port || from.Port() == a.Real.Port()):
 		return Answer
 	}
 	return ""
+}
+
+func (a Asked) isClient(e netip.AddrPort) bool {
+	if a.ends == nil {
+		return e.Port() == a.ClientPort && slices.Contains(a.ClientAddresses, e.Addr())
+	}
+	return slices.Contains(a.ends, e)
+}
+
+// endsOf follows a query through machines that write another source over its own, and
+// returns it with the client's: what came in is the next one that goes out to the same
+// destination with the same token. A port may stay or not, and one that stays may have
+// been another client's before. nil when no machine was seen doing so.
+func (s *Seen) endsOf(a Asked) []netip.AddrPort {
+	if len(a.ClientAddresses) < 2 {
+		return nil
+	}
+	ends := []netip.AddrPort{netip.AddrPortFrom(a.ClientAddresses[0], a.ClientPort)}
+	for i := 0; i < len(ends); i++ {
+		for _, n := range nodes(s.sights) {
+			var in *Packet
+			for _, one := range s.sights[n] {
+				p, from := one.packet, one.packet.Source()
+				switch {
+				case !one.frame.Out && from == ends[i] && p.Token != "":
+					in = p
+				case in != nil && one.frame.Out && p.Token == in.Token && p.Destination() == in.Destination() && slices.Contains(a.ClientAddresses, from.Addr()):
+					in = nil
+					if from.Addr() != ends[i].Addr() && !slices.Contains(ends, from) {
+						ends = append(ends, from)
+					}
+				}
+			}
+		}
+	}
+	if len(ends) == 1 {
+		return nil
+	}
+	return ends
 }
 
 // flow are the frames of one query and its answer, by machine.
@@ -119,6 +160,7 @@ type flow struct {
 }
 
 func (s *Seen) flow(a Asked) *flow {
+	a.ends = s.endsOf(a)
 	f := &flow{s, a, map[addr.Noun][]*sight{}}
 	for n, list := range s.sights {
 		for _, one := range list {
@@ -167,7 +209,7 @@ func (f *flow) trace() (way []*sight, whole bool) {
 		if leg == Answer && next.frame.Node == f.asked.Client {
 			return way, true
 		}
-		if next.frame.Node == f.asked.Backend {
+		if next.frame.Node.Kind == addr.Backend { // also one that has stolen the query
 			leg = Answer
 		}
 		cur = f.departure(next, leg, used)
@@ -185,6 +227,20 @@ func (f *flow) start() *sight {
 		}
 	}
 	return out
+}
+
+// LastPort is the source port of the last query that the client was seen to send to the
+// VIP, from any port; 0 when none was seen.
+func (s *Seen) LastPort(a Asked) uint16 {
+	port := uint16(0)
+	for _, one := range s.sights[a.Client] {
+		from := one.packet.Source()
+		a.ends = []netip.AddrPort{from}
+		if one.frame.Out && from.Addr() == a.ClientAddresses[0] && a.leg(one.packet) == Query {
+			port = from.Port()
+		}
+	}
+	return port
 }
 
 // arrival is the frame that left, at the machine that received it. Of several that
