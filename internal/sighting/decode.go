@@ -28,9 +28,10 @@ type Packet struct {
 	// off or is in another fragment.
 	Transport            string
 	SourcePort, DestPort uint16
-	// Token tells a query from others, whatever is written over its addresses and
-	// ports: over UDP the id and the question of DNS, over TCP the sequence number of
-	// the first segment. "" where it was cut off, and of everything else.
+	// Token tells a query and its answer from others, whatever is written over their
+	// addresses and ports: over UDP the id and the question of DNS, over TCP the
+	// sequence number of the first segment, which the first one of the answer
+	// confirms. "" where it was cut off, and of everything else.
 	Token string
 	// TooBig is an ICMP message that a packet did not fit (RFC 792, RFC 1191: type 3
 	// code 4; RFC 4443: type 2); About is the packet it speaks of.
@@ -219,9 +220,14 @@ func (d decoder) tcp(b []byte) {
 	}
 	d.p.Transport, d.p.SourcePort, d.p.DestPort = "tcp", binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
 	const syn, ack = 0x02, 0x10
-	if len(b) > 13 && b[13]&(syn|ack) == syn {
-		d.p.Token = string(b[4:8])
+	if len(b) < 14 || b[13]&syn == 0 {
+		return
 	}
+	number := binary.BigEndian.Uint32(b[4:])
+	if b[13]&ack != 0 { // of the answer: it confirms the number before this one
+		number = binary.BigEndian.Uint32(b[8:]) - 1
+	}
+	d.p.Token = string(binary.BigEndian.AppendUint32(nil, number))
 }
 
 func (d decoder) udp(b []byte) {

@@ -1,6 +1,7 @@
 package sighting
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -122,6 +123,42 @@ func TestPathsThroughOtherPorts(t *testing.T) {
 				if i == 1 && port != 1025 || i == 0 && port != map[bool]uint16{false: 1024, true: q.ClientPort}[equal] {
 					t.Errorf("equal ports %v, query %d: hop %d has port %d", equal, i, hop, port)
 				}
+			}
+		}
+	}
+}
+
+// Two queries of a client to different VIPs may have had the same port: each path has
+// its own frames only.
+func TestPathsOfOnePort(t *testing.T) {
+	for _, name := range []string{"direct", "tcp"} {
+		c := load(t, name)
+		first := c.Queries[0]
+		second := first
+		second.VIP = netip.MustParseAddr("198.18.255.1")
+		from, to := first.VIP.As4(), second.VIP.As4()
+		for _, f := range slices.Clone(c.Frames) {
+			p, ok := Decode(f.Bytes, nil)
+			if !ok || first.leg(p) == "" {
+				continue
+			}
+			f.Bytes = bytes.ReplaceAll(f.Bytes, from[:], to[:])
+			transport := f.Bytes[14+20*len(p.Headers):]
+			switch {
+			case p.Transport == "udp":
+				transport[8] ^= 0xff // the id
+			case transport[13]&0x10 == 0: // SYN
+				transport[4] ^= 0xff
+			default:
+				transport[8] ^= 0xff
+			}
+			c.Frames = append(c.Frames, f)
+		}
+		c.Queries = []Asked{first, second}
+		for i, q := range c.Queries {
+			p := c.path(i)
+			if !p.Whole || !p.StraightBack || len(p.Defects) > 0 || p.Source != q.VIP {
+				t.Errorf("%s, query %d:\n%s", name, i, text(p))
 			}
 		}
 	}

@@ -152,6 +152,34 @@ func (s *Seen) endsOf(a Asked) []netip.AddrPort {
 	return ends
 }
 
+// token is that of the query as the client sent it, "" when it is not known: the last
+// one of its port, for a walk that was begun again may have drawn a port twice.
+func (s *Seen) token(a Asked) string {
+	token := ""
+	for _, one := range s.sights[a.Client] {
+		if one.frame.Out && one.packet.Token != "" && a.leg(one.packet) == Query {
+			token = one.packet.Token
+		}
+	}
+	return token
+}
+
+// own reports whether a packet belongs to the query, and not to another that had the
+// same port: to another VIP a client may use one again. A segment of TCP that has no
+// token is known by its addresses, since it belongs to a connection that stands.
+func (a Asked) own(p *Packet, token string) bool {
+	leg := a.leg(p)
+	switch {
+	case leg == "" || token == "":
+		return leg != ""
+	case p.Token != "":
+		return p.Token == token
+	case a.TCP && leg == Answer:
+		return p.Source().Addr() == a.VIP || p.Source() == a.Real
+	}
+	return true
+}
+
 // flow are the frames of one query and its answer, by machine.
 type flow struct {
 	seen  *Seen
@@ -162,9 +190,10 @@ type flow struct {
 func (s *Seen) flow(a Asked) *flow {
 	a.ends = s.endsOf(a)
 	f := &flow{s, a, map[addr.Noun][]*sight{}}
+	token := s.token(a)
 	for n, list := range s.sights {
 		for _, one := range list {
-			if a.leg(one.packet) != "" {
+			if a.own(one.packet, token) {
 				f.at[n] = append(f.at[n], one)
 			}
 		}
