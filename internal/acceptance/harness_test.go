@@ -178,7 +178,8 @@ func (s *site) latest(lab string) *artifact.Artifact {
 func (s *site) dump() {
 	matches, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*", "*.log"))
 	consoles, _ := filepath.Glob(filepath.Join(s.dir, ".lvslab", "*", "console", "*.log"))
-	for _, f := range append(matches, consoles...) {
+	notes, _ := filepath.Glob(filepath.Join(s.dir, "results", "*", "*", "raw", "*", "notes.txt")) // of what was odd in a run
+	for _, f := range slices.Concat(matches, consoles, notes) {
 		b, _ := os.ReadFile(f)
 		if len(b) > 3000 {
 			b = b[len(b)-3000:]
