@@ -63,6 +63,7 @@ type applying struct {
 	list    trialList
 	todo    []experiment.Trial // trials that this apply carries out
 	result  string             // sealed result of the same study, "" when there is none
+	amiss   string             // a sentence on what was amiss at that one's end, "" = nothing
 	junit   bool               // the file of --junit is written
 	timings artifact.Timings
 	paths   sighting.Record // what the proof has seen

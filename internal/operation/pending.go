@@ -144,7 +144,7 @@ func (a *applying) addTo(sealed string) error {
 	}
 	missing := without(a.mine(a.list.trials), have)
 	if len(missing) == 0 {
-		a.todo, a.result = nil, sealed
+		a.todo, a.result, a.amiss = nil, sealed, amiss(chain)
 		return nil
 	}
 	if !a.opts.Shard.All() {
@@ -170,6 +170,38 @@ func (a *applying) addTo(sealed string) error {
 	}
 	a.list, a.todo, a.parent = added, added.trials, chain
 	return nil
+}
+
+// completeText says where the sealed result is, and how it has ended unless all was well.
+func (a *applying) completeText() string {
+	what := "the study"
+	if !a.opts.Shard.All() {
+		what = fmt.Sprintf("share %s of the study", a.opts.Shard)
+	}
+	text := fmt.Sprintf("%s is complete in %s.", what, shownPath(a.result))
+	if a.amiss != "" {
+		text += " " + a.amiss
+	}
+	return text
+}
+
+// amiss is a sentence on how a sealed result has ended, "" when all was well. A second
+// apply has nothing to do and exits 0, which would read as if all were.
+func amiss(r *artifact.Artifact) string {
+	switch m := r.Manifest(); Exit(m.ExitCode) {
+	case ExitDone:
+		return ""
+	case ExitBroken:
+		invalid := 0
+		for _, run := range r.Runs() {
+			if !run.Valid {
+				invalid++
+			}
+		}
+		return fmt.Sprintf("It has ended with exit code %d, runs not valid: %d of %d.", m.ExitCode, invalid, len(r.Runs()))
+	default:
+		return fmt.Sprintf("It has ended with exit code %d: %s.", m.ExitCode, m.Outcome)
+	}
 }
 
 // anew says why a sealed result gets no blocks added.
@@ -246,10 +278,8 @@ func (a *applying) trialsLine() string {
 		return fmt.Sprintf("Trials: %s pending, share %s of the study's %d.", pending, a.opts.Shard, len(a.list.trials))
 	case len(a.todo) > 0:
 		return "Trials: " + pending + " pending."
-	case a.result != "" && !a.opts.Shard.All():
-		return fmt.Sprintf("Trials: none, share %s of the study is complete in %s.", a.opts.Shard, shownPath(a.result))
 	case a.result != "":
-		return fmt.Sprintf("Trials: none, the study is complete in %s.", shownPath(a.result))
+		return "Trials: none, " + a.completeText()
 	}
 	return ""
 }

@@ -102,7 +102,7 @@ func (a *applying) idle() bool {
 
 func (a *applying) idleText() string {
 	if a.result != "" {
-		return fmt.Sprintf("Nothing to do: the study is complete in %s.\nUse --fresh to repeat it, or --keep to bring the lab up.", shownPath(a.result))
+		return "Nothing to do: " + a.completeText() + "\nUse --fresh to repeat it, or --keep to bring the lab up."
 	}
 	return "Nothing to do: what exists is what the topology asks for."
 }

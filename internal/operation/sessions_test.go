@@ -99,12 +99,15 @@ func (a *applying) open(t *testing.T, n int) *artifact.Writer {
 }
 
 // fakeRun records a run as one on a lab would be.
-func (a *applying) fakeRun(t *testing.T, w *artifact.Writer, trial experiment.Trial, planned map[string]int) {
+func (a *applying) fakeRun(t *testing.T, w *artifact.Writer, trial experiment.Trial, planned map[string]int, more ...func(*artifact.Run)) {
 	t.Helper()
 	began = began.Add(time.Second)
 	r := artifact.Run{RunID: trial.RunID, Experiment: trial.Experiment, TreatmentID: trial.Treatment.ID, Block: trial.Block, Order: trial.Order,
 		PrevTreatment: trial.PrevTreatment, Factors: trial.Treatment.Factors, Protocol: trial.Treatment.Setting.Protocol, LoadMode: "dnsperf",
 		StartedAt: began, QueriesPlanned: trial.Treatment.Setting.Queries, Valid: true}
+	for _, change := range more {
+		change(&r)
+	}
 	var rows []artifact.BackendRow
 	for i := range 3 {
 		b := artifact.BackendRow{RunID: r.RunID, Backend: fmt.Sprintf("backend.ns[%d]", i), Address: "198.18.0.30", Position: i}
