@@ -112,15 +112,7 @@ func decisionsOf(t *testing.T, a *artifact.Artifact, run artifact.Run) decided {
 				b.Backend, b.Position, b.IPVSConnsDelta, b.IPVSInPackets, *b.TunnelRxPackets, b.NamedRequests, b.AnswersOK))
 		}
 	}
-	f, err := os.Open(filepath.Join(a.Dir(), "raw", run.RunID, "queries.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := queriesOf(t, a, run)
 	port, backend := slices.Index(rows[0], "port"), slices.Index(rows[0], "backend")
 	seen := map[string]bool{}
 	for _, row := range rows[1:] {
@@ -130,6 +122,21 @@ func decisionsOf(t *testing.T, a *artifact.Artifact, run artifact.Run) decided {
 		}
 	}
 	return d
+}
+
+// queriesOf reads a run's queries.csv, the first row being the names of the columns.
+func queriesOf(t *testing.T, a *artifact.Artifact, run artifact.Run) [][]string {
+	t.Helper()
+	f, err := os.Open(filepath.Join(a.Dir(), "raw", run.RunID, "queries.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
 
 // renewedAsTold: every run has the machines that it was promised, clones all of
