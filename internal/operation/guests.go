@@ -2,6 +2,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,7 +136,7 @@ func (a *applying) prepareGuests(ctx context.Context) (string, error) {
 			g.image, how, err = a.prepareImage(ctx, g.recipe, a.cache)
 		}
 		if err != nil {
-			return "", err
+			return "", a.atImage(err, g.block)
 		}
 		if !slices.Contains(phrases, how) {
 			phrases = append(phrases, how)
@@ -143,6 +144,21 @@ func (a *applying) prepareGuests(ctx context.Context) (string, error) {
 	}
 	a.setGuests(list)
 	return strings.Join(phrases, "; "), nil
+}
+
+// atImage lets what is wrong with an image point to its block, and leaves all else
+// of the error as it is: an interrupt stays one.
+func (a *applying) atImage(err error, block addr.Noun) error {
+	var f *diag.Failure
+	i, ok := a.study.topology.ImageNamed(block)
+	if ok && errors.As(err, &f) && f.Diagnostic.Subject == nil {
+		name := "kernel"
+		if i.Disk != "" {
+			name = "disk"
+		}
+		f.Diagnostic = f.Diagnostic.At(a.study.topology.Place(block, name, i.Range)).For(block.String())
+	}
+	return err
 }
 
 // cachedGuests is prepareGuests without an effect: what is not in the cache is

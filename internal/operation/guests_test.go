@@ -1,6 +1,9 @@
 package operation
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -125,5 +128,27 @@ func TestEachImageHasItsOwn(t *testing.T) {
 	a.guests[1].image.Digest = "another"
 	if a.imagesHash() == before {
 		t.Error("a saved plan would fit another image")
+	}
+}
+
+// TestImageFailurePointsToItsBlock: what cannot be built is said where it is asked for,
+// with its cause kept; the built-in image has no such place.
+func TestImageFailurePointsToItsBlock(t *testing.T) {
+	top := mixed()
+	top.Images[0].Range.Filename = "lab.hcl"
+	a := &applying{Settings: &Settings{}, study: &study{topology: top}}
+	cause := errors.New("exit status 25")
+	fail := func() error {
+		return fmt.Errorf("build: %w", diag.Fail(cause, "The package sources have no such kernel", "Look.", ""))
+	}
+	err := a.atImage(fail(), addr.N(addr.Image, "six"))
+	if ds := diag.From(err); !errors.Is(err, cause) || len(ds) != 1 || ds[0].Address != "image.six" || ds[0].Subject == nil || ds[0].Subject.Filename != "lab.hcl" {
+		t.Errorf("%v: %+v", err, ds)
+	}
+	if ds := diag.From(a.atImage(fail(), addr.Noun{})); len(ds) != 1 || ds[0].Subject != nil {
+		t.Errorf("the built-in image: %+v", ds)
+	}
+	if err := a.atImage(context.Canceled, addr.N(addr.Image, "six")); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupt became %v", err)
 	}
 }
