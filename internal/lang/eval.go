@@ -107,6 +107,12 @@ func (e *evaluator) eval(expr hclsyntax.Expression, s site) result {
 		e.problems.add(hclProblems(ds, expr, ctx)...)
 		return result{val: cty.DynamicVal, expr: expr, ctx: ctx}
 	}
+	if s.phase == phaseResults && e.results == nil {
+		if ds, in := inLoops(expr, ctx); ds.HasErrors() {
+			e.problems.add(hclProblems(ds, expr, in)...)
+			return result{val: cty.DynamicVal, expr: expr, ctx: ctx}
+		}
+	}
 	r := result{val: v, ok: true, expr: expr, ctx: ctx}
 	if !ofInstance(info.refs) {
 		e.fixed[at] = r
