@@ -1,19 +1,30 @@
 package acceptance
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lvslab/lvslab/internal/artifact"
+	"github.com/lvslab/lvslab/internal/vmtest"
 )
 
 // TestAccMatrix holds four witnesses against each other in every run of a matrix of
 // all schedulers that the kernel has, one-packet scheduling, and source ports: what
 // the plan said before the first run, what the model makes of the packets that came,
 // what IPVS counted, and what the backends answered. They must agree to the last
-// packet; twos draws, so that nothing is planned for it.
-func TestAccMatrix(t *testing.T) {
-	s := newSite(t, threeBackends("matrix", "198.19.32", `
+// packet; twos draws, so that nothing is planned for it. With one port there is one
+// decision, which TestAccReproduce has for ten of them: only the long test adds it.
+func TestAccMatrix(t *testing.T) { matrixOf(t, `20, "fresh"`, 2) }
+
+func TestAccLongMatrix(t *testing.T) {
+	vmtest.NeedLong(t)
+	matrixOf(t, `1, 20, "fresh"`, 3)
+}
+
+func matrixOf(t *testing.T, sockets string, kinds int) {
+	t.Helper()
+	s := newSite(t, threeBackends("matrix", "198.19.32", strings.Replace(`
 experiment "all" {
   service    = service.s
   clients    = client.probe
@@ -21,10 +32,10 @@ experiment "all" {
   seed       = 17
   factor "scheduler" { values = ["rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh"] }
   factor "one_packet" { values = [false, true] }
-  factor "sockets" { values = [1, 20, "fresh"] }
+  factor "sockets" { values = [@SOCKETS] }
   load "lvslab" { queries = 60 }
 }
-`))
+`, "@SOCKETS", sockets, 1)))
 	s.must(0, 8*time.Minute, "apply", "lab.hcl")
 	a := s.latest("matrix")
 	runs := map[string]artifact.Run{}
@@ -37,7 +48,7 @@ experiment "all" {
 			t.Errorf("%s: the model's word is on %q (%v), %s, rows that differ: %v", r.TreatmentID, r.Replay, r.ReplayLimits, r.KernelDiffers, r.ReplayRowsDiffer)
 		}
 	}
-	if len(runs) != 13*2*3 {
+	if len(runs) != 13*2*kinds {
 		t.Fatalf("%d runs", len(runs))
 	}
 	for _, b := range a.Backends() {
