@@ -3,9 +3,12 @@ package lang
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/lvslab/lvslab/internal/diag"
@@ -27,6 +30,9 @@ func hclProblems(in hcl.Diagnostics, expr hcl.Expression, ctx *hcl.EvalContext) 
 		out[i].Values = involved(from, in)
 		out[i].Detail = strings.TrimSpace(out[i].Detail)
 		out[i].Remedy = remedyFor(h)
+		if word, names := attributesThere(h); len(names) > 0 {
+			out[i].Remedy = suggest(word, names, "Write")
+		}
 	}
 	return out
 }
@@ -53,6 +59,45 @@ func remedyFor(h *hcl.Diagnostic) string {
 		return "Correct the argument; its values are listed."
 	}
 	return "Correct the expression."
+}
+
+// attributesThere returns the attribute that an object was asked for, and those that
+// it has.
+func attributesThere(h *hcl.Diagnostic) (string, []string) {
+	if h.Summary != "Unsupported attribute" || h.Subject == nil || h.EvalContext == nil {
+		return "", nil
+	}
+	var steps hcl.Traversal
+	var from func(hcl.Traversal) (cty.Value, hcl.Diagnostics)
+	switch x := h.Expression.(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		steps = x.Traversal
+		from = func(t hcl.Traversal) (cty.Value, hcl.Diagnostics) { return t.TraverseAbs(h.EvalContext) }
+	case *hclsyntax.RelativeTraversalExpr:
+		steps = x.Traversal
+		from = func(t hcl.Traversal) (cty.Value, hcl.Diagnostics) {
+			v, ds := x.Source.Value(h.EvalContext)
+			if ds.HasErrors() {
+				return v, ds
+			}
+			return t.TraverseRel(v)
+		}
+	default:
+		return "", nil
+	}
+	for i, step := range steps {
+		attr, ok := step.(hcl.TraverseAttr)
+		if !ok || attr.SrcRange != *h.Subject {
+			continue
+		}
+		v, ds := from(steps[:i])
+		if ds.HasErrors() || !v.Type().IsObjectType() {
+			return "", nil
+		}
+		names := slices.Sorted(maps.Keys(v.Type().AttributeTypes()))
+		return attr.Name, slices.DeleteFunc(names, func(n string) bool { return n == handleAttr })
+	}
+	return "", nil
 }
 
 // wrongType says what was given where something else is needed.

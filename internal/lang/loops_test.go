@@ -39,5 +39,8 @@ func TestInsideOfLoops(t *testing.T) {
 		if at := src.Text("test.hcl")[ds[0].Subject.Start.Byte:]; !strings.HasPrefix(string(at), "."+tt.wrong) {
 			t.Errorf("%s: points to %.20s: %s", tt.condition, at, plain(ds, src))
 		}
+		if tt.wrong == "complete" && !strings.Contains(ds[0].Remedy, "straight_back, tunnel, vip or whole") {
+			t.Errorf("%s: the remedy does not name the attributes: %s", tt.condition, ds[0].Remedy)
+		}
 	}
 }
