@@ -189,7 +189,7 @@ func (e *Experiment) fill(runs []artifact.Run, rows map[string][]artifact.Backen
 		e.Ladder = append(e.Ladder, Step{"tunnels received", tunnel, "packets", "backends.csv tunnel_rx_packets"})
 	}
 	e.Ladder = append(e.Ladder,
-		Step{"named received", named, "queries", "backends.csv named_requests"},
+		Step{"name servers received", named, "queries", "backends.csv named_requests"},
 		Step{"client accepted", accepted, "answers", "runs.csv answers_ok"})
 	e.Lists = verdict.Lists(runs, rows)
 	e.Treatments = treatments(e.Facts, e.Backends, runs, rows)

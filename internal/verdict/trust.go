@@ -222,10 +222,10 @@ func agreement(s *study) []Verdict {
 	if rows == 0 {
 		return nil
 	}
-	who := "IPVS, the backends' named and the client's capture"
+	who := "IPVS, the backends' name servers and the client's capture"
 	columns := "ipvs_in_packets, named_requests, answers_ok"
 	if tunnels {
-		who = "IPVS, the tunnel devices, the backends' named and the client's capture"
+		who = "IPVS, the tunnel devices, the backends' name servers and the client's capture"
 		columns = "ipvs_in_packets, tunnel_rx_packets, named_requests, answers_ok"
 	}
 	if len(misses) == 0 && okRuns == len(s.valid) {
